@@ -1,0 +1,159 @@
+"""Backbone options: architecture tables, and the option names of MMDetection, MMSegmentation and MMPretrain.
+
+A config written for a host's own backbone ports by changing its ``type``. Each family has one table that says what
+becomes of the option names that are not its own; any other name is an error that suggests the nearest one.
+"""
+
+import dataclasses
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+ArchT = TypeVar("ArchT")
+Constructor = Callable[..., None]
+
+
+@dataclasses.dataclass(frozen=True)
+class IntoArch:
+    """A host option that replaces one field of the architecture."""
+
+    field: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Becomes:
+    """A host option that stands for an option of the backbone.
+
+    Args:
+        option: Name of the backbone's own option.
+        translate: Map from the host's value to that of the backbone. It raises ``ValueError``, with a message that
+            says what is allowed, for a value that has no translation.
+    """
+
+    option: str
+    translate: Callable[[Any], Any] = lambda value: value
+
+
+@dataclasses.dataclass(frozen=True)
+class Only:
+    """A host option that is accepted with some values only, because they ask for what the backbone does anyway.
+
+    Args:
+        values: The accepted values; a list counts as the tuple of its items.
+        instead: What to write for another value, if there is a way.
+    """
+
+    values: tuple[Any, ...]
+    instead: str = ""
+
+
+Ported = Mapping[str, IntoArch | Becomes | Only]
+
+
+def accepts_host_options(ported: Ported, archs: Mapping[str, Any]) -> Callable[[Constructor], Constructor]:
+    """Let a backbone's constructor take the option names in ``ported`` beside its own.
+
+    Args:
+        ported: Host option names and what becomes of them.
+        archs: Architectures by name. :class:`IntoArch` options change the given one, or the first if none is given.
+
+    Returns:
+        A decorator for ``__init__``. The decorated constructor raises ``TypeError`` for an unknown option or one
+        given under two names, and ``ValueError`` for a value that is not possible here.
+    """
+
+    def decorate(init: Constructor) -> Constructor:
+        signature = inspect.signature(init)
+
+        @functools.wraps(init)
+        def init_with_host_options(self: Any, *args: Any, **options: Any) -> None:
+            foreign = {name: options.pop(name) for name in list(options) if name not in signature.parameters}
+            given = signature.bind_partial(self, *args, **options).arguments
+            arch_fields = {}
+            for name, value in foreign.items():
+                rule = _find_rule(type(self).__name__, name, ported, signature.parameters)
+                if isinstance(rule, IntoArch):
+                    arch_fields[rule.field] = value
+                elif isinstance(rule, Becomes):
+                    if rule.option in given:
+                        raise TypeError(f"{name} and {rule.option} are two names of one option, give only one of them")
+                    given[rule.option] = _translate(name, value, rule)
+                else:
+                    _check_only(name, value, rule)
+            if arch_fields:
+                arch = resolve_arch(given.get("arch", next(iter(archs))), archs)
+                given["arch"] = dataclasses.replace(arch, **arch_fields)
+            init(**given)
+
+        return init_with_host_options
+
+    return decorate
+
+
+def resolve_arch(arch: str | Mapping[str, Any] | ArchT, archs: Mapping[str, ArchT]) -> ArchT:
+    """Turn the ``arch`` option of a backbone into its architecture.
+
+    Args:
+        arch: A name in ``archs``, a mapping with the fields of an architecture, or an architecture. In a mapping
+            ``embed_dims``, the hosts' word, means ``embed_dim``.
+        archs: Architectures by name, all of one dataclass.
+
+    Raises:
+        ValueError: If the name is unknown.
+        TypeError: If ``arch`` is none of these, or a field of the mapping is unknown or missing.
+    """
+    arch_type = type(next(iter(archs.values())))
+    if isinstance(arch, arch_type):
+        return arch
+    if isinstance(arch, str):
+        if arch not in archs:
+            raise ValueError(f"arch must be one of {list(archs)} or a dict, got {arch!r}{did_you_mean(arch, archs)}")
+        return archs[arch]
+    if not isinstance(arch, Mapping):
+        raise TypeError(f"arch must be one of {list(archs)} or a dict, got {arch!r}")
+    values = {"embed_dim" if name == "embed_dims" else name: value for name, value in arch.items()}
+    fields = {field.name: field for field in dataclasses.fields(arch_type)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in fields:
+            raise TypeError(f"arch has no field {name!r}, must be of {list(fields)}{did_you_mean(name, fields)}")
+    for name, field in fields.items():
+        if name not in values and field.default is dataclasses.MISSING:
+            raise TypeError(f"arch must have the field {name!r}, got {dict(arch)!r}")
+    return arch_type(**values)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message that suggests the nearest known name, or nothing.
+
+    Example:
+        >>> did_you_mean("drop_path", ["drop_path_rate", "depths"])
+        "; did you mean 'drop_path_rate'?"
+    """
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def _find_rule(
+    backbone: str, name: str, ported: Ported, own: Mapping[str, inspect.Parameter]
+) -> IntoArch | Becomes | Only:
+    if name not in ported:
+        options = [option for option in own if option != "self"]
+        hint = did_you_mean(name, [*options, *ported]) or f"; the options are {options}"
+        raise TypeError(f"{backbone} has no option {name!r}{hint}")
+    return ported[name]
+
+
+def _translate(name: str, value: Any, rule: Becomes) -> Any:
+    try:
+        return rule.translate(value)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{name} cannot be {value!r}: {error}") from None
+
+
+def _check_only(name: str, value: Any, rule: Only) -> None:
+    plain = tuple(value) if isinstance(value, list) else value
+    if plain not in rule.values:
+        allowed = " or ".join(repr(allowed) for allowed in rule.values)
+        raise ValueError(f"{name} must be {allowed}, got {value!r}" + (f"; {rule.instead}" if rule.instead else ""))

@@ -1,0 +1,110 @@
+"""Self-attention in shifted windows, the token mixer of Swin Transformer."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from mmvisattn.layers.pair import as_pair
+from mmvisattn.ops.window_attention import window_attention
+
+SmallMap = Literal["pad", "shrink"]
+
+
+class WindowAttention(nn.Module):
+    """Multi-head self-attention within windows, with a learned bias per relative position and head.
+
+    Liu et al., "Swin Transformer", 2021, section 3.2. A map is padded to whole windows *before* the qkv projection,
+    as in the official code, so padded positions are attended: their key and value are the qkv bias.
+
+    Args:
+        dim: Channels in and out.
+        num_heads: Number of heads; must divide ``dim``.
+        window_size: Side of a window in tokens, or (rows, columns).
+        shifted: Whether the windows are shifted by half a window on both axes.
+        qkv_bias: Whether the qkv projection has a bias.
+        relative_position_bias: Whether the logits get a learned bias.
+        small_map: What to do with a map that is not larger than a window: ``'pad'`` it to one window and shift all
+            the same (the rule in detection and segmentation), or ``'shrink'`` the window to the shorter side of the
+            map and do not shift (the rule of the official classification code). A shrunken window uses the biases of
+            the relative positions that it still contains.
+        impl: Implementation of :func:`mmvisattn.ops.window_attention`.
+
+    Raises:
+        ValueError: If ``num_heads`` does not divide ``dim`` or ``small_map`` is unknown.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        *,
+        window_size: int | tuple[int, int],
+        shifted: bool,
+        qkv_bias: bool = True,
+        relative_position_bias: bool = True,
+        small_map: SmallMap = "pad",
+        impl: str = "auto",
+    ) -> None:
+        super().__init__()
+        if dim % num_heads:
+            raise ValueError(f"num_heads must divide the {dim} channels, got {num_heads}")
+        if small_map not in get_args(SmallMap):
+            raise ValueError(f"small_map must be one of {list(get_args(SmallMap))}, got {small_map!r}")
+        self.num_heads = num_heads
+        rows, columns = as_pair("window_size", window_size)
+        self.window_size = (rows, columns)
+        self.shift_size = (rows // 2, columns // 2) if shifted else (0, 0)
+        self.small_map = small_map
+        self.impl = impl
+        self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
+        self.proj = nn.Linear(dim, dim)
+        table = nn.Parameter(torch.zeros((2 * rows - 1) * (2 * columns - 1), num_heads))
+        self.register_parameter("relative_position_bias_table", table if relative_position_bias else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, H, W, C) to (B, H, W, C)."""
+        window_size, shift_size, table = self.window_size, self.shift_size, self.relative_position_bias_table
+        shortest = min(x.shape[1:3])
+        if self.small_map == "shrink" and shortest <= min(window_size):
+            table = None if table is None else crop_bias_table(table, window_size, (shortest, shortest))
+            window_size, shift_size = (shortest, shortest), (0, 0)
+        bias = self.qkv.bias
+        mixed = window_attention(
+            self.qkv(x),
+            table,
+            num_heads=self.num_heads,
+            window_size=window_size,
+            shift_size=shift_size,
+            pad_kv=None if bias is None else bias.view(3, -1)[1:],
+            impl=self.impl,
+        )
+        y: Tensor = self.proj(mixed)
+        return y
+
+    def extra_repr(self) -> str:
+        """Return the sizes, for ``print(model)``."""
+        return f"num_heads={self.num_heads}, window_size={self.window_size}, shift_size={self.shift_size}"
+
+
+def crop_bias_table(table: Tensor, window_size: tuple[int, int], smaller: tuple[int, int]) -> Tensor:
+    """Take the biases of the relative positions that occur in a smaller window.
+
+    Args:
+        table: Biases of shape ((2h - 1) * (2w - 1), num_heads) for windows of h x w tokens.
+        window_size: (h, w).
+        smaller: Window size, in tokens, whose relative positions are wanted.
+
+    Returns:
+        Biases for the smaller window, in the same row order.
+
+    Example:
+        >>> crop_bias_table(torch.arange(9).view(9, 1), (2, 2), (1, 1))
+        tensor([[4]])
+    """
+    if window_size == smaller:
+        return table
+    (height, width), (rows, columns) = window_size, smaller
+    grid = table.view(2 * height - 1, 2 * width - 1, -1)
+    grid = grid[height - rows : height + rows - 1, width - columns : width + columns - 1]
+    return grid.reshape((2 * rows - 1) * (2 * columns - 1), -1)
