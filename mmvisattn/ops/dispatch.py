@@ -1,0 +1,58 @@
+"""Which implementation of an op runs."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+Impl = Literal["auto", "reference", "sdpa", "triton"]
+
+OPS = ("attention", "window_attention", "relative_position_attention", "mask_unit_attention")
+
+
+def choose(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str:
+    """Return the implementation to run: the named one, or for "auto" the best that takes these arguments.
+
+    "auto" takes Triton on a GPU where its kernels accept the call, and `sdpa` otherwise. On the meta device, where
+    nothing is computed, it takes `reference`, whose matrix products every FLOP counter knows.
+
+    Raises:
+        ValueError: the name is unknown, or the named implementation refuses the arguments; never falls back.
+    """
+    if impl == "auto":
+        if qkv.is_cuda and why_not(op, "triton", qkv, **arguments) is None:
+            return "triton"
+        return "reference" if qkv.is_meta else "sdpa"
+    refusal = why_not(op, impl, qkv, **arguments)
+    if refusal is not None:
+        raise ValueError(refusal)
+    return impl
+
+
+def why_not(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str | None:
+    """Return the sentence why `impl` refuses these arguments of `op`, or None where it takes them.
+
+    `reference` and `sdpa` take everything that the op's own checks let pass; what `triton` takes depends on device,
+    dtype and geometry.
+
+    Args:
+        op: name of the op, for instance `"window_attention"`.
+        impl: name of the implementation.
+        qkv: the op's first argument.
+        arguments: its other arguments, by keyword.
+
+    Raises:
+        ValueError: `op` or `impl` is unknown.
+    """
+    if op not in OPS:
+        raise ValueError(f"op is {op!r}; allowed are {', '.join(map(repr, OPS))}")
+    if impl not in get_args(Impl):
+        raise ValueError(f"impl is {impl!r}; allowed are {', '.join(map(repr, get_args(Impl)))}")
+    if impl != "triton":
+        return None
+    package = f"mmvisattn.ops.{op}.triton"
+    if find_spec(package) is None:
+        return f"impl 'triton' of {op} is not part of this build: there are no Triton kernels for it"
+    refusal: str | None = import_module(package).why_not(qkv, **arguments)
+    return refusal
