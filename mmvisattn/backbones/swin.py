@@ -20,11 +20,12 @@ from mmvisattn.layers.downsample import PatchMerging
 from mmvisattn.layers.drop_path import drop_path_rates
 from mmvisattn.layers.mlp import Mlp
 from mmvisattn.layers.norm import build_norm
-from mmvisattn.layers.pair import as_pair
 from mmvisattn.layers.patch_embed import PatchEmbed
 from mmvisattn.layers.position import add_position_embedding
 from mmvisattn.layers.stage import Stage
 from mmvisattn.layers.token_mixers.window_attention import SmallMap, WindowAttention
+from mmvisattn.ops.dispatch import Impl
+from mmvisattn.ops.validation import as_pair
 
 Position = Literal["relative", "absolute", "relative+absolute", "none"]
 
@@ -172,7 +173,7 @@ class SwinTransformer(Backbone):
         frozen_stages: int = -1,
         norm_eval: bool = False,
         with_cp: bool = False,
-        impl: str = "auto",
+        impl: Impl = "auto",
         init_cfg: InitConfig = None,
     ) -> None:
         arch = resolve_arch(arch, SWIN_ARCHS)
@@ -199,8 +200,9 @@ class SwinTransformer(Backbone):
         self.patch_embed = PatchEmbed(in_channels, arch.embed_dim, arch.patch_size, patch_norm(arch.embed_dim))
         self.register_parameter("absolute_pos_embed", None)
         if "absolute" in position:
-            rows, columns = (side // arch.patch_size for side in as_pair("pretrain_img_size", pretrain_img_size))
-            self.absolute_pos_embed = nn.Parameter(torch.zeros(1, arch.embed_dim, rows, columns))
+            height, width = as_pair("pretrain_img_size", pretrain_img_size, minimum=arch.patch_size)
+            embedding = torch.zeros(1, arch.embed_dim, height // arch.patch_size, width // arch.patch_size)
+            self.absolute_pos_embed = nn.Parameter(embedding)
         self.stages = nn.ModuleList()
         for stage, rates in enumerate(drop_path_rates(drop_path_rate, arch.depths)):
             dim, heads = arch.dims[stage], arch.num_heads[stage]

@@ -5,7 +5,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from mmvisattn.layers.pair import as_pair
+from mmvisattn.ops.dispatch import Impl
+from mmvisattn.ops.validation import as_pair
 from mmvisattn.ops.window_attention import window_attention
 
 SmallMap = Literal["pad", "shrink"]
@@ -34,6 +35,8 @@ class WindowAttention(nn.Module):
         ValueError: If ``num_heads`` does not divide ``dim`` or ``small_map`` is unknown.
     """
 
+    relative_position_bias_table: nn.Parameter | None
+
     def __init__(
         self,
         dim: int,
@@ -44,7 +47,7 @@ class WindowAttention(nn.Module):
         qkv_bias: bool = True,
         relative_position_bias: bool = True,
         small_map: SmallMap = "pad",
-        impl: str = "auto",
+        impl: Impl = "auto",
     ) -> None:
         super().__init__()
         if dim % num_heads:
@@ -52,7 +55,7 @@ class WindowAttention(nn.Module):
         if small_map not in get_args(SmallMap):
             raise ValueError(f"small_map must be one of {list(get_args(SmallMap))}, got {small_map!r}")
         self.num_heads = num_heads
-        rows, columns = as_pair("window_size", window_size)
+        rows, columns = as_pair("window_size", window_size, minimum=1)
         self.window_size = (rows, columns)
         self.shift_size = (rows // 2, columns // 2) if shifted else (0, 0)
         self.small_map = small_map
@@ -64,7 +67,8 @@ class WindowAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, H, W, C) to (B, H, W, C)."""
-        window_size, shift_size, table = self.window_size, self.shift_size, self.relative_position_bias_table
+        window_size, shift_size = self.window_size, self.shift_size
+        table: Tensor | None = self.relative_position_bias_table
         shortest = min(x.shape[1:3])
         if self.small_map == "shrink" and shortest <= min(window_size):
             table = None if table is None else crop_bias_table(table, window_size, (shortest, shortest))
