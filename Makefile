@@ -6,16 +6,22 @@
 # TORCH_INDEX=<index url>  where torch comes from (a CPU-only index, for instance)
 # PYTHON=<interpreter>     which Python makes the environment
 # ARGS='...'               passed on to the demo or to pytest
+# STACK=onedl              make test: run the host tests on the maintained forks of the mm packages
 
 VENV        ?= .venv
 PYTHON      ?= $(shell command -v python3.11 || command -v python3)
 TORCH_INDEX ?=
 ARGS        ?=
 JOBS        ?= 2
+STACK       ?= stock
 
 ENV  := tools/environment
 PY   := $(VENV)/bin/python
 PIP  := $(PY) -m pip install --quiet --disable-pip-version-check --constraint $(ENV)/constraints.txt
+
+# The forks live in an environment of their own, which sees the torch and the test tools of the first.
+ONEDL      := $(VENV)-onedl
+HOST_TESTS := tests/unit/hosts tests/unit/engine tests/configs tests/end_to_end
 
 .PHONY: demo test check kernels
 .DELETE_ON_ERROR:
@@ -23,8 +29,16 @@ PIP  := $(PY) -m pip install --quiet --disable-pip-version-check --constraint $(
 demo: $(VENV)/.hosts-ready
 	$(PY) tools/demo.py $(ARGS)
 
+PYTEST := -m pytest -n $(JOBS) --dist loadgroup
+ifeq ($(STACK),stock)
 test: check
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	OMP_NUM_THREADS=1 $(PY) $(PYTEST) $(ARGS)
+else ifeq ($(STACK),onedl)
+test: $(ONEDL)/.ready
+	OMP_NUM_THREADS=1 $(ONEDL)/bin/python $(PYTEST) $(HOST_TESTS) $(ARGS)
+else
+$(error STACK must be stock or onedl, got $(STACK))
+endif
 
 check: $(VENV)/.tests-ready
 	$(PY) -m ruff check .
@@ -58,4 +72,14 @@ $(VENV)/.tests-ready: $(VENV)/.hosts-ready $(ENV)/test-dependencies.txt $(ENV)/p
 	@echo "installing the test tools and the libraries we compare with"
 	$(PIP) --requirement $(ENV)/test-dependencies.txt
 	$(PIP) --no-deps --requirement $(ENV)/peers.txt
+	touch $@
+
+$(ONEDL)/.ready: $(VENV)/.tests-ready $(ENV)/hosts-onedl.txt
+	@echo "installing the forks into $(ONEDL)"
+	$(PY) -m venv $(ONEDL)
+	$(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))" > \
+	    $$($(ONEDL)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/base_environment.pth
+	$(ONEDL)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(ENV)/constraints.txt \
+	    --no-deps --requirement $(ENV)/hosts-onedl.txt
+	$(ONEDL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
