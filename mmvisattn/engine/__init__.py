@@ -1,0 +1,1 @@
+"""What changes training itself: optimizer wrappers, their constructors, and hooks."""

@@ -1,0 +1,16 @@
+"""The error for what a user can mend: a path, an option, an annotation, an image."""
+
+
+class InputError(ValueError):
+    """One sentence that names the input, its value and what was expected.
+
+    ``tools/train.py`` and ``tools/test.py`` print the sentence alone, without a traceback.
+
+    Args:
+        message: The sentence.
+    """
+
+    def __init__(self, message: str) -> None:
+        # A data-loading worker sends an exception to the main process as "Caught InputError in DataLoader worker ...
+        # <traceback> ...InputError: <sentence>"; only the sentence is kept.
+        super().__init__(message.rsplit("InputError: ", 1)[-1].strip())
