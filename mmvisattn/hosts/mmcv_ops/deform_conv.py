@@ -1,0 +1,207 @@
+"""Deformable convolution (Dai et al. 2017) and its modulated form (Zhu et al. 2019), on torchvision's op.
+
+torchvision's kernels share their origin, and so their sampling rule, with mmcv's. On CUDA its gradients sum in no fixed
+order; under PyTorch's deterministic mode they are refused by PyTorch itself.
+"""
+
+import torch
+from torch import Tensor
+
+from mmvisattn.hosts.mmcv_ops.float_width import at_least_float32
+
+# mmcv's names for stride, padding, dilation, groups and offset groups, in the order of torchvision's op
+_PLAIN = ("dH", "dW", "padH", "padW", "dilationH", "dilationW", "group", "deformable_group")
+_MODULATED = ("stride_h", "stride_w", "pad_h", "pad_w", "dilation_h", "dilation_w", "group", "deformable_group")
+
+
+def deform_conv_forward(
+    input: Tensor, weight: Tensor, offset: Tensor, output: Tensor, columns: Tensor, ones: Tensor, **geometry: int
+) -> None:
+    """Convolve with each tap moved by its offset.
+
+    Args:
+        input: (B, C, H, W).
+        weight: (C_out, C / group, kH, kW).
+        offset: (B, deformable_group * kH * kW * 2, H_out, W_out), in pixels; y before x for each tap.
+        output: (B, C_out, H_out, W_out), written.
+        columns: scratch space, not used.
+        ones: scratch space, not used.
+        **geometry: dH, dW (stride), padH, padW, dilationH, dilationW, group, deformable_group; kH, kW and im2col_step
+            (samples per pass) are not needed here.
+
+    Raises:
+        ValueError: channels of ``offset`` that do not fit the kernel.
+    """
+    _check_taps("deform_conv", "offset", offset, weight, 2 * geometry["deformable_group"])
+    tensors = at_least_float32(input, weight, offset)
+    output.copy_(torch.ops.torchvision.deform_conv2d(*tensors, *_no_mask_no_bias(*tensors), *_plain(geometry), False))
+
+
+def deform_conv_backward_input(
+    input: Tensor,
+    offset: Tensor,
+    grad_output: Tensor,
+    grad_input: Tensor,
+    grad_offset: Tensor,
+    weight: Tensor,
+    columns: Tensor,
+    **geometry: int,
+) -> None:
+    """Write the gradients with respect to input and offset; arguments as in the forward call.
+
+    torchvision's backward gives the weight's gradient as well: it is left in the scratch space, where
+    :func:`deform_conv_backward_parameters`, called next, finds it.
+
+    Args:
+        input: (B, C, H, W).
+        offset: (B, deformable_group * kH * kW * 2, H_out, W_out).
+        grad_output: (B, C_out, H_out, W_out).
+        grad_input: (B, C, H, W), written.
+        grad_offset: shape of ``offset``, written.
+        weight: (C_out, C / group, kH, kW).
+        columns: scratch space, resized to the weight and written.
+        **geometry: as in the forward call.
+    """
+    gradients = _plain_gradients(input, weight, offset, grad_output, geometry)
+    grad_input.copy_(gradients[0])
+    grad_offset.copy_(gradients[2])
+    columns.resize_(weight.shape).copy_(gradients[1])
+
+
+def deform_conv_backward_parameters(
+    input: Tensor,
+    offset: Tensor,
+    grad_output: Tensor,
+    grad_weight: Tensor,
+    columns: Tensor,
+    ones: Tensor,
+    scale: float,
+    **geometry: int,
+) -> None:
+    """Add the gradient with respect to the weight, times ``scale``; arguments as in the forward call.
+
+    Args:
+        input: (B, C, H, W).
+        offset: (B, deformable_group * kH * kW * 2, H_out, W_out).
+        grad_output: (B, C_out, H_out, W_out).
+        grad_weight: (C_out, C / group, kH, kW), added to.
+        columns: scratch space: the gradient, left by :func:`deform_conv_backward_input`, or empty.
+        ones: scratch space, not used.
+        scale: factor of the gradient.
+        **geometry: as in the forward call.
+    """
+    if columns.shape == grad_weight.shape:
+        gradient = columns
+    else:  # the gradient of nothing but the weight was wanted; its own value does not enter
+        gradient = _plain_gradients(input, torch.zeros_like(grad_weight), offset, grad_output, geometry)[1]
+    grad_weight.add_(gradient.to(grad_weight), alpha=scale)
+
+
+def modulated_deform_conv_forward(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ones: Tensor,
+    offset: Tensor,
+    mask: Tensor,
+    output: Tensor,
+    columns: Tensor,
+    **geometry: int,
+) -> None:
+    """Convolve with each tap moved by its offset and multiplied by its mask.
+
+    Args:
+        input: (B, C, H, W).
+        weight: (C_out, C / group, kH, kW).
+        bias: (C_out,), or empty.
+        ones: scratch space, not used.
+        offset: (B, deformable_group * kH * kW * 2, H_out, W_out), in pixels; y before x for each tap.
+        mask: (B, deformable_group * kH * kW, H_out, W_out).
+        output: (B, C_out, H_out, W_out), written.
+        columns: scratch space, not used.
+        **geometry: stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, group, deformable_group, with_bias;
+            kernel_h and kernel_w are not needed here.
+
+    Raises:
+        ValueError: channels of ``offset`` or ``mask`` that do not fit the kernel.
+    """
+    _check_taps("modulated_deform_conv", "offset", offset, weight, 2 * geometry["deformable_group"])
+    _check_taps("modulated_deform_conv", "mask", mask, weight, geometry["deformable_group"])
+    tensors = at_least_float32(input, weight, offset, mask, _bias_or_zeros(bias, weight, geometry))
+    output.copy_(torch.ops.torchvision.deform_conv2d(*tensors, *_modulated(geometry), True))
+
+
+def modulated_deform_conv_backward(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    ones: Tensor,
+    offset: Tensor,
+    mask: Tensor,
+    columns: Tensor,
+    grad_input: Tensor,
+    grad_weight: Tensor,
+    grad_bias: Tensor,
+    grad_offset: Tensor,
+    grad_mask: Tensor,
+    grad_output: Tensor,
+    **geometry: int,
+) -> None:
+    """Write the gradients with respect to all inputs; arguments as in the forward call.
+
+    Args:
+        input: (B, C, H, W).
+        weight: (C_out, C / group, kH, kW).
+        bias: (C_out,), or empty.
+        ones: scratch space, not used.
+        offset: (B, deformable_group * kH * kW * 2, H_out, W_out).
+        mask: (B, deformable_group * kH * kW, H_out, W_out).
+        columns: scratch space, not used.
+        grad_input: shape of ``input``, written.
+        grad_weight: shape of ``weight``, written.
+        grad_bias: shape of ``bias``, written if there is one.
+        grad_offset: shape of ``offset``, written.
+        grad_mask: shape of ``mask``, written.
+        grad_output: (B, C_out, H_out, W_out).
+        **geometry: as in the forward call.
+    """
+    tensors = at_least_float32(grad_output, input, weight, offset, mask, _bias_or_zeros(bias, weight, geometry))
+    gradients = torch.ops.torchvision._deform_conv2d_backward(*tensors, *_modulated(geometry), True)
+    for target, gradient in zip((grad_input, grad_weight, grad_offset, grad_mask), gradients[:4], strict=True):
+        target.copy_(gradient)
+    if geometry["with_bias"]:
+        grad_bias.copy_(gradients[4])
+
+
+def _plain(geometry: dict[str, int]) -> list[int]:
+    return [geometry[name] for name in _PLAIN]
+
+
+def _modulated(geometry: dict[str, int]) -> list[int]:
+    return [geometry[name] for name in _MODULATED]
+
+
+def _no_mask_no_bias(input: Tensor, weight: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    return input.new_zeros(len(input), 1), input.new_zeros(len(weight))
+
+
+def _bias_or_zeros(bias: Tensor, weight: Tensor, geometry: dict[str, int]) -> Tensor:
+    return bias if geometry["with_bias"] else weight.new_zeros(len(weight))
+
+
+def _plain_gradients(
+    input: Tensor, weight: Tensor, offset: Tensor, grad_output: Tensor, geometry: dict[str, int]
+) -> tuple[Tensor, ...]:
+    """Gradients of input, weight and offset, in this order."""
+    grad, *tensors = at_least_float32(grad_output, input, weight, offset)
+    arguments = (grad, *tensors, *_no_mask_no_bias(*tensors), *_plain(geometry), False)
+    return torch.ops.torchvision._deform_conv2d_backward(*arguments)[:3]
+
+
+def _check_taps(op: str, argument: str, tensor: Tensor, weight: Tensor, per_tap: int) -> None:
+    taps = weight.shape[2] * weight.shape[3]
+    if tensor.dim() != 4 or tensor.shape[1] != per_tap * taps:
+        raise ValueError(
+            f"{op}: {argument} must have shape (batch, {per_tap * taps}, height, width), that is {per_tap} for each of "
+            f"{taps} taps, got {tuple(tensor.shape)}."
+        )
