@@ -1,12 +1,13 @@
 """What all backbones share: outputs, freezing, initialisation, layer ids for layer decay."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from mmvisattn.backbones.freezing import freeze, freeze_batch_statistics
 from mmvisattn.backbones.initialization import InitConfig, apply_init_cfg
+from mmvisattn.checkpoints.state_dict_hook import convert_state_dict_in_place
 
 
 class Backbone(nn.Module):
@@ -34,7 +35,10 @@ class Backbone(nn.Module):
         ValueError: If ``out_indices`` or ``frozen_stages`` is out of range, or ``out_indices`` is not rising.
     """
 
-    no_decay_words: tuple[str, ...] = ()
+    archs: ClassVar[Mapping[str, Any]] = {}
+    """The family's architectures by name."""
+
+    no_decay_words: ClassVar[tuple[str, ...]] = ()
     """Last parts of the names of parameters with more than one axis that weight decay should spare."""
 
     patch_embed: nn.Module
@@ -120,33 +124,33 @@ class Backbone(nn.Module):
         return self
 
     @property
-    def num_blocks(self) -> int:
-        """Number of blocks in all stages."""
+    def num_decay_layers(self) -> int:
+        """Number of layers for learning-rate decay: the blocks of all stages."""
         return sum(len(stage.blocks) for stage in self.stages)
 
-    def parameter_depth(self, name: str) -> int:
-        """Return the layer id of a parameter for layer-wise learning-rate decay.
+    def parameter_depth(self, name: str, decay_type: Literal["layer_wise", "stage_wise"] = "layer_wise") -> int:
+        """Return the layer id of a parameter for learning-rate decay by depth.
 
-        The rate of a parameter is scaled by ``decay ** (num_blocks + 1 - id)``: 0 for patch and position embeddings,
-        i + 1 for block i counted over all stages, the id of the block before it for a downsampling layer, and
-        ``num_blocks + 1`` for output norms. These are the ids of the official Swin code for fine-tuning
-        (https://github.com/microsoft/Swin-Transformer, ``optimizer.py``).
+        The learning rate is scaled by ``decay ** (num_decay_layers + 1 - id)``. Patch and position embeddings have
+        id 0, output norms ``num_decay_layers + 1``. Layer-wise, block i, counted over all stages, has id i + 1 and a
+        downsampling layer that of the block before it, as in the official SimMIM and Swin code
+        (https://github.com/microsoft/SimMIM, MIT). Stage-wise, all blocks of stage s have id s + 1 and downsampling
+        layers id 0, as in ConvNeXt (https://github.com/facebookresearch/ConvNeXt, MIT).
 
         Args:
             name: Name of the parameter, as in ``named_parameters``.
-
-        Raises:
-            ValueError: If the backbone has no such parameter.
+            decay_type: ``'layer_wise'`` or ``'stage_wise'``.
         """
-        parts = name.split(".")
-        if parts[0] == "patch_embed" or len(parts) == 1:
-            depth = 0
-        elif parts[0] == "out_norms":
-            depth = self.num_blocks + 1
-        elif parts[0] == "stages":
-            before = sum(len(stage.blocks) for stage in self.stages[: int(parts[1])])
-            depth = before + int(parts[3]) + 1 if parts[2] == "blocks" else before
-        return depth
+        part, *rest = name.split(".")
+        if part == "patch_embed" or not rest:
+            return 0
+        if part != "stages":
+            return self.num_decay_layers + 1
+        stage, layer, *rest = rest
+        if decay_type == "stage_wise":
+            return int(stage) + 1 if layer == "blocks" else 0
+        blocks_before = sum(len(stage.blocks) for stage in self.stages[: int(stage)])
+        return blocks_before + int(rest[0]) + 1 if layer == "blocks" else blocks_before
 
     def no_weight_decay(self) -> set[str]:
         """Return the names of the parameters that weight decay should spare.
@@ -158,6 +162,11 @@ class Backbone(nn.Module):
             for name, parameter in self.named_parameters()
             if parameter.ndim <= 1 or name.split(".")[-1] in self.no_decay_words
         }
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        """Let ``load_state_dict`` of the backbone, or of a detector around it, take public checkpoints too."""
+        convert_state_dict_in_place(self, state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def check_out_indices(out_indices: int | Sequence[int], num_levels: int) -> tuple[int, ...]:

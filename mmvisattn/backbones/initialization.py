@@ -2,14 +2,15 @@
 
 import importlib
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
-InitConfig = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+from mmvisattn.checkpoints.load import load_pretrained
 
-logger = logging.getLogger(__name__)
+InitConfig = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 
 def apply_init_cfg(backbone: nn.Module, init_cfg: InitConfig) -> None:
@@ -41,7 +42,12 @@ def _load(backbone: nn.Module, entry: Mapping[str, Any]) -> None:
         raise TypeError(f"init_cfg of type 'Pretrained' has no option {sorted(unknown)[0]!r}")
     if not isinstance(checkpoint, str):
         raise ValueError(f"init_cfg of type 'Pretrained' must name a checkpoint, got {checkpoint!r}")
-    from mmvisattn.checkpoints.load import load_pretrained
+    _log(str(load_pretrained(backbone, checkpoint, **options)))
 
-    report = load_pretrained(backbone, checkpoint, **options)
-    logger.info("%s", report)
+
+def _log(message: str) -> None:
+    """Write to the log of mmengine where that runs, and to Python's elsewhere."""
+    if "mmengine.logging" in sys.modules:
+        sys.modules["mmengine.logging"].print_log(message, logger="current")
+    else:
+        logging.getLogger("mmvisattn").info(message)

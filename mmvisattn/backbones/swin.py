@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mmvisattn.backbones.base import Backbone
 from mmvisattn.backbones.initialization import InitConfig
-from mmvisattn.backbones.options import Becomes, IntoArch, Only, accepts_host_options, resolve_arch
+from mmvisattn.backbones.options import Becomes, IntoArch, Only, Ported, accepts_host_options, resolve_arch
 from mmvisattn.layers.blocks import PreNormBlock
 from mmvisattn.layers.downsample import PatchMerging
 from mmvisattn.layers.drop_path import drop_path_rates
@@ -90,7 +90,7 @@ def _window_from_stage_cfgs(stage_cfgs: Any) -> int:
 
 
 # Options of SwinTransformer in MMDetection, MMSegmentation and MMPretrain that go by another name here.
-PORTED = {
+PORTED: Ported = {
     "embed_dims": IntoArch("embed_dim"),
     "depths": IntoArch("depths"),
     "num_heads": IntoArch("num_heads"),
@@ -155,6 +155,7 @@ class SwinTransformer(Backbone):
         ((8, 16), (4, 8))
     """
 
+    archs = SWIN_ARCHS
     no_decay_words = ("relative_position_bias_table", "absolute_pos_embed")
 
     @accepts_host_options(PORTED, SWIN_ARCHS)
