@@ -16,6 +16,7 @@ from mmvisattn.backbones.base import Backbone
 from mmvisattn.backbones.initialization import InitConfig
 from mmvisattn.backbones.options import Becomes, IntoArch, Only, Ported, accepts_host_options, resolve_arch
 from mmvisattn.layers.blocks import PreNormBlock
+from mmvisattn.layers.config_types import check_choice
 from mmvisattn.layers.downsample import PatchMerging
 from mmvisattn.layers.drop_path import drop_path_rates
 from mmvisattn.layers.mlp import Mlp
@@ -186,8 +187,7 @@ class SwinTransformer(Backbone):
             norm_eval=norm_eval,
             init_cfg=init_cfg,
         )
-        if position not in get_args(Position):
-            raise ValueError(f"position must be one of {list(get_args(Position))}, got {position!r}")
+        check_choice("position", position, get_args(Position))
         norm = partial(build_norm, norm_cfg)
         patch_norm = norm if arch.patch_norm else nn.Identity
         attention = partial(

@@ -1,10 +1,20 @@
-"""Build a norm or an activation from the dict that a host's config holds, such as ``dict(type='GELU')``."""
+"""Read what a config holds: choices by name, and layer dicts such as ``dict(type='GELU')``."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
+
+
+def check_choice(argument: str, value: object, allowed: Sequence[str]) -> None:
+    """Check that an option has one of its allowed values.
+
+    Raises:
+        ValueError: If it does not.
+    """
+    if value not in allowed:
+        raise ValueError(f"{argument} must be one of {list(allowed)}, got {value!r}")
 
 
 def split_config(argument: str, config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -1,8 +1,9 @@
 """Cut an image into patches and embed each of them."""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from mmvisattn.ops.precision import autocast_is_on
 
 
 class PatchEmbed(nn.Module):
@@ -50,6 +51,6 @@ def check_image(image: Tensor, proj: nn.Conv2d) -> None:
             f"image must have shape (B, {proj.in_channels}, H, W) with H, W >= 1, got {tuple(image.shape)}; "
             "the number of channels is set by in_channels"
         )
-    autocast = torch.is_autocast_enabled(image.device.type) and image.is_floating_point()
-    if image.dtype != proj.weight.dtype and not autocast:
+    casts_itself = autocast_is_on(image) and image.is_floating_point()
+    if image.dtype != proj.weight.dtype and not casts_itself:
         raise TypeError(f"image must have the dtype of the weights, {proj.weight.dtype}, got {image.dtype}")

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from mmvisattn.layers.config_types import check_choice
 from mmvisattn.ops.dispatch import Impl
 from mmvisattn.ops.validation import as_pair
 from mmvisattn.ops.window_attention import window_attention
@@ -32,7 +33,7 @@ class WindowAttention(nn.Module):
         impl: Implementation of :func:`mmvisattn.ops.window_attention`.
 
     Raises:
-        ValueError: If ``num_heads`` does not divide ``dim`` or ``small_map`` is unknown.
+        ValueError: If ``num_heads`` does not divide ``dim``, or ``small_map`` or ``impl`` is unknown.
     """
 
     relative_position_bias_table: nn.Parameter | None
@@ -52,8 +53,8 @@ class WindowAttention(nn.Module):
         super().__init__()
         if dim % num_heads:
             raise ValueError(f"num_heads must divide the {dim} channels, got {num_heads}")
-        if small_map not in get_args(SmallMap):
-            raise ValueError(f"small_map must be one of {list(get_args(SmallMap))}, got {small_map!r}")
+        check_choice("small_map", small_map, get_args(SmallMap))
+        check_choice("impl", impl, get_args(Impl))
         self.num_heads = num_heads
         rows, columns = as_pair("window_size", window_size, minimum=1)
         self.window_size = (rows, columns)
