@@ -66,6 +66,7 @@ def _transformers(
         Drop(block + f"attention.{table}.relative_position_index", _REBUILT),
         Drop("embeddings.mask_token", _PRETRAINING),
         Drop("layernorm.{param}", _FINAL_NORM),
+        Drop("swin.layernorm.{param}", _FINAL_NORM),  # files of SwinBackbone have the prefix on this key alone
         Drop("classifier.{param}", _HEAD),
     )
 

@@ -1,0 +1,49 @@
+"""Run mmpretrain's models with random weights and save weights, images and outputs: `python mmpretrain_peer.py FILE`.
+
+Runs in a process of its own, see the fixture `mmpretrain_results`.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import importlib_metadata
+import torch
+from conftest import randomise
+from torch import nn
+
+
+def hide_transformers() -> None:
+    """Make mmpretrain believe that transformers is not installed; it then leaves its language models out."""
+    distribution = importlib_metadata.distribution
+
+    def visible(name: str) -> importlib_metadata.Distribution:
+        if name == "transformers":
+            raise importlib_metadata.PackageNotFoundError(name)
+        return distribution(name)
+
+    importlib_metadata.distribution = visible
+
+
+def results_of(model: nn.Module, *sizes: tuple[int, int]) -> dict:
+    images = [torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(1)).double() for size in sizes]
+    with torch.no_grad():
+        outputs = [list(model(image)) for image in images]
+    return {"state": dict(model.state_dict()), "images": images, "outputs": outputs}
+
+
+def main(path: str) -> None:
+    sys.path.insert(0, str(Path(sys.prefix) / "mmpretrain"))  # installed apart, see tools/environment/peers-apart.txt
+    hide_transformers()
+    from mmpretrain.models.backbones import SwinTransformer
+
+    swin_arch = {"embed_dims": 16, "depths": [2, 2, 2], "num_heads": [2, 4, 4]}
+    swin = SwinTransformer(
+        swin_arch, img_size=64, stage_cfgs={"block_cfgs": {"window_size": 4}}, out_indices=(0, 1, 2), pad_small_map=True
+    )
+    torch.save({"swin": results_of(randomise(swin), (70, 99), (20, 28))}, path)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main(sys.argv[1])
