@@ -68,10 +68,11 @@ $(VENV)/.hosts-ready: $(VENV)/.torch-ready $(ENV)/host-dependencies.txt $(ENV)/h
 	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.tests-ready: $(VENV)/.hosts-ready $(ENV)/test-dependencies.txt $(ENV)/peers.txt
+$(VENV)/.tests-ready: $(VENV)/.hosts-ready $(ENV)/test-dependencies.txt $(ENV)/peers.txt $(ENV)/peers-apart.txt
 	@echo "installing the test tools and the libraries we compare with"
 	$(PIP) --requirement $(ENV)/test-dependencies.txt
 	$(PIP) --no-deps --requirement $(ENV)/peers.txt
+	$(PIP) --no-deps --upgrade --target $(VENV)/mmpretrain --requirement $(ENV)/peers-apart.txt
 	touch $@
 
 $(ONEDL)/.ready: $(VENV)/.tests-ready $(ENV)/hosts-onedl.txt

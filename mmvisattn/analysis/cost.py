@@ -17,7 +17,6 @@ import torch
 from mmengine.registry import MODELS, init_default_scope
 from torch import Tensor, nn
 
-
 PROPOSALS = 1000
 MASK_PROPOSALS = 100
 
@@ -110,18 +109,16 @@ def of_model(model: nn.Module, shape: tuple[int, int]) -> Cost:
         if not list(module.children())
     ]
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        run(model, torch.empty(1, input_channels(model), *shape, device="meta"))
+        _ImageRun(model)(torch.empty(1, input_channels(model), *shape, device="meta"))
     for hook in hooks:
         hook.remove()
-    prefix = type(model).__name__
     flops = {
-        name.removeprefix(prefix).removeprefix("."): sum(ops.values())
-        for name, ops in counter.get_flop_counts().items()
+        name.removeprefix("_ImageRun.model."): sum(ops.values()) for name, ops in counter.get_flop_counts().items()
     }
     modules = {
         name: ModuleCost(
             parameters=sum(parameter.numel() for parameter in module.parameters()),
-            flops=flops.get(name, 0) // 2,  # torch counts a multiply and an add as two
+            flops=_flops_of(name, module, flops) // 2,  # torch counts a multiply and an add as two
             activations=sum(
                 count for leaf, count in activations.items() if leaf == name or leaf.startswith(name + ".") or not name
             ),
@@ -131,6 +128,14 @@ def of_model(model: nn.Module, shape: tuple[int, int]) -> Cost:
     total = modules.pop("")
     total = ModuleCost(total.parameters, counter.get_total_flops() // 2, total.activations)
     return Cost(tuple(shape), total, modules)
+
+
+def _flops_of(name: str, module: nn.Module, counted: dict[str, int]) -> int:
+    """FLOPs of a module; where not it but its parts were called (a RoI head's stages), those of the parts."""
+    if name in counted:
+        return counted[name]
+    prefix = name + "." if name else ""
+    return sum(_flops_of(prefix + part, child, counted) for part, child in module.named_children())
 
 
 def _count_outputs(activations: dict[str, int], name: str) -> Any:
@@ -149,21 +154,28 @@ def input_channels(model: nn.Module) -> int:
     return next((module.in_channels for module in backbone.modules() if isinstance(module, nn.Conv2d)), 3)
 
 
-def run(model: nn.Module, image: Tensor) -> None:
-    """Run what a model does for one image before any post-processing."""
-    if not hasattr(model, "backbone"):
-        model(image)
-        return
-    features = model.extract_feat(image)
-    if hasattr(model, "decode_head"):
-        model.decode_head(features)
-        return
-    for name in ("rpn_head", "bbox_head"):
-        head = getattr(model, name, None)
-        if head is not None:
-            head(features)
-    if getattr(model, "roi_head", None) is not None:
-        run_roi_head(model.roi_head, features)
+class _ImageRun(nn.Module):
+    """What a model does for one image before any post-processing, as a module, so that torch names every part in it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, image: Tensor) -> None:
+        """Run backbone, neck and heads."""
+        model = self.model
+        if not hasattr(model, "backbone"):
+            model(image)
+            return
+        features = model.extract_feat(image)
+        if hasattr(model, "decode_head"):
+            model.decode_head(features)
+            return
+        for name in ("rpn_head", "bbox_head"):
+            if getattr(model, name, None) is not None:
+                getattr(model, name)(features)
+        if getattr(model, "roi_head", None) is not None:
+            run_roi_head(model.roi_head, features)
 
 
 def run_roi_head(roi_head: nn.Module, features: tuple[Tensor, ...]) -> None:

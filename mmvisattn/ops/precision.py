@@ -13,18 +13,20 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
+def autocast_is_on(tensor: Tensor) -> bool:
+    """Return whether autocast is on where a tensor lives (torch cannot be asked on the meta device)."""
+    device = tensor.device.type
+    return device in AUTOCAST_DEVICES and torch.is_autocast_enabled(device)
+
+
 def autocast_cast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Cast activations to the autocast dtype where autocast is on. float64 stays, as in PyTorch's own ops."""
-    device = tensors[0].device.type
-    if device not in AUTOCAST_DEVICES or not torch.is_autocast_enabled(device):
+    if not autocast_is_on(tensors[0]):
         return tensors
-    dtype = torch.get_autocast_dtype(device)
+    dtype = torch.get_autocast_dtype(tensors[0].device.type)
     return tuple(t if t.dtype == torch.float64 else t.to(dtype) for t in tensors)
 
 
 def no_autocast(tensor: Tensor) -> AbstractContextManager[object]:
     """Return a context in which the ops choose every dtype themselves."""
-    device = tensor.device.type
-    if device not in AUTOCAST_DEVICES or not torch.is_autocast_enabled(device):
-        return nullcontext()
-    return torch.autocast(device, enabled=False)
+    return torch.autocast(tensor.device.type, enabled=False) if autocast_is_on(tensor) else nullcontext()
