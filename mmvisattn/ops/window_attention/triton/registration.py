@@ -1,0 +1,120 @@
+"""The registered torch ops of the fused window attention: schemas, fakes, autograd. Triton is imported on first use.
+
+Forward and backward are two ops joined by an `autograd.Function`, the cheapest wiring per call that
+`torch.compile(fullgraph=True)` sees as two nodes. Optional gradients are returned as empty tensors, so that the number
+of results is fixed.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+"""Whether Triton runs kernels in its Python interpreter, the only way to run them on a CPU."""
+
+_INPUTS = (
+    "Tensor qkv, Tensor? bias_table, Tensor? multiplier, Tensor? pad_kv, "
+    "int num_heads, int[2] window_size, int[2] shift_size, float scale"
+)
+library = torch.library.Library("mmvisattn", "FRAGMENT")
+library.define(f"window_attention({_INPUTS}) -> Tensor")
+library.define(
+    f"window_attention_backward(Tensor grad_out, {_INPUTS}, bool[4] needs) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+
+
+def _forward(*arguments: Any) -> Tensor:
+    from mmvisattn.ops.window_attention.triton import launch
+
+    return launch.forward(*arguments)
+
+
+def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    from mmvisattn.ops.window_attention.triton import launch
+
+    return launch.backward(*arguments)
+
+
+for _key in ("CUDA", "CPU") if INTERPRETED else ("CUDA",):
+    library.impl("window_attention", _forward, _key)
+    library.impl("window_attention_backward", _backward, _key)
+
+
+@torch.library.register_fake("mmvisattn::window_attention", lib=library)
+def _forward_fake(qkv: Tensor, *arguments: Any) -> Tensor:
+    return qkv.new_empty((*qkv.shape[:3], qkv.shape[3] // 3))
+
+
+@torch.library.register_fake("mmvisattn::window_attention_backward", lib=library)
+def _backward_fake(
+    grad_out: Tensor,
+    qkv: Tensor,
+    bias_table: Tensor | None,
+    multiplier: Tensor | None,
+    pad_kv: Tensor | None,
+    num_heads: int,
+    window_size: Sequence[int],
+    shift_size: Sequence[int],
+    scale: float,
+    needs: Sequence[bool],
+) -> tuple[Tensor, ...]:
+    grads = [qkv.new_empty(qkv.shape if needs[0] else (0,))]
+    for parameter, needed in zip((bias_table, multiplier, pad_kv), needs[1:], strict=True):
+        shape = parameter.shape if needed and parameter is not None else (0,)
+        grads.append(qkv.new_empty(shape, dtype=torch.float32))
+    return tuple(grads)
+
+
+class _WindowAttention(torch.autograd.Function):
+    """Joins the two ops. Keeps its inputs and nothing else."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> Tensor:
+        ctx.save_for_backward(*arguments[:4])
+        ctx.geometry = arguments[4:]
+        return torch.ops.mmvisattn.window_attention.default(*arguments)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
+        inputs = ctx.saved_tensors
+        needs = ctx.needs_input_grad[:4]
+        grads = torch.ops.mmvisattn.window_attention_backward.default(grad_out, *inputs, *ctx.geometry, needs)
+        cast = [
+            grad.to(tensor.dtype) if needed else None for grad, tensor, needed in zip(grads, inputs, needs, strict=True)
+        ]
+        return *cast, None, None, None, None
+
+
+def window_attention(
+    qkv: Tensor,
+    bias_table: Tensor | None,
+    *,
+    num_heads: int,
+    window_size: Sequence[int],
+    shift_size: Sequence[int],
+    scale: float,
+    logit_multiplier: Tensor | None,
+    pad_kv: Tensor | None,
+) -> Tensor:
+    """Return (B, H, W, C); see `mmvisattn.ops.window_attention`, which checks the arguments.
+
+    Args:
+        qkv: (B, H, W, 3C), float32, float16 or bfloat16.
+        bias_table: ((2h-1)*(2w-1), num_heads) or None.
+        num_heads: Number of heads.
+        window_size: Rows and columns of a window, in tokens.
+        shift_size: Rows and columns of the cyclic shift, in tokens.
+        scale: Factor of plain logits.
+        logit_multiplier: (num_heads,) factor of cosine logits, or None for plain logits.
+        pad_kv: (2, C) or None.
+
+    Numerics: logits, softmax and sums in float32; weights and gradients of logits are rounded to the dtype of `qkv`
+    before a matrix product. Deterministic. Differentiable once.
+    """
+    geometry = (num_heads, list(window_size), list(shift_size), scale)
+    return _WindowAttention.apply(qkv, bias_table, logit_multiplier, pad_kv, *geometry)  # type: ignore[no-any-return]
