@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -147,20 +148,18 @@ def _read_torch(path: str, map_location: str | torch.device) -> Mapping[Any, Any
     stand_ins: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
         (cls, name) for name, cls in _STAND_INS.items()
     ]
-    is_zip = zipfile.is_zipfile(path)
     try:
         with torch.serialization.safe_globals(stand_ins):
-            content = torch.load(path, map_location=map_location, weights_only=True, mmap=is_zip)
-    except pickle.UnpicklingError as error:
-        blocked = torch.serialization.get_unsafe_globals_in_checkpoint(path) if is_zip else []
-        unknown = ", ".join(sorted(set(blocked) - set(_STAND_INS))) or "unknown classes"
+            content = torch.load(path, map_location=map_location, weights_only=True, mmap=zipfile.is_zipfile(path))
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        refused = re.search(r"GLOBAL ([\w.]+)", str(error))
+        if refused is None:
+            raise ValueError(
+                f"'{path}' is not a file of torch.save or safetensors, it is incomplete, or it holds more than data"
+            ) from error
         raise ValueError(
-            f"the checkpoint '{path}' was not opened, since it asks for more than tensors ({unknown}); "
-            "save its state dict alone, from a process that trusts the file"
-        ) from error
-    except (RuntimeError, EOFError) as error:
-        raise ValueError(
-            f"'{path}' is not a file of torch.save or safetensors, or it is incomplete: {error}"
+            f"the checkpoint '{path}' was not opened, since it asks to run {refused[1]}; "
+            "if you trust the file, load it yourself and save its state dict alone"
         ) from error
     if not isinstance(content, Mapping):
         raise ValueError(f"the checkpoint '{path}' holds a {type(content).__name__}, not a dictionary of tensors")

@@ -25,8 +25,11 @@ def convert_state_dict_in_place(model: nn.Module, state_dict: MutableMapping[str
         prefix: What stands before the backbone's keys in it.
     """
     inside = {key[len(prefix) :]: tensor for key, tensor in state_dict.items() if key.startswith(prefix)}
+    expected = model.state_dict()
+    if {name: tensor.shape for name, tensor in inside.items()} == {name: t.shape for name, t in expected.items()}:
+        return
     try:
-        detected = detect(inside, key_maps_of(model), model.state_dict(), prefix="")
+        detected = detect(inside, key_maps_of(model), expected, prefix="")
         tensors, _ = fit_positions(detected.converted.tensors, model)
     except ValueError:
         return

@@ -36,7 +36,7 @@ def vector(*shape: int) -> Transform:
     """Return the transform from a vector stored with extra axes of length 1 to a plain vector.
 
     Args:
-        shape: The stored shape, with -1 where the values lie: (-1, 1, 1) for a layer scale of 1x1 maps.
+        shape: The stored shape, with -1 where the values lie: (-1, 1, 1) for a layer scale of channels-first maps.
 
     Example:
         >>> import torch
@@ -45,10 +45,8 @@ def vector(*shape: int) -> Transform:
     """
 
     def forward(tensor: Tensor) -> Tensor:
-        if tensor.ndim != len(shape) or tensor.shape != tensor.reshape(shape).shape:
-            raise ValueError(
-                f"expected a tensor of shape {shape}, with -1 for any length, but got {tuple(tensor.shape)}"
-            )
+        if tensor.numel() != max(tensor.shape):
+            raise ValueError(f"expected a vector with extra axes of length 1, but got the shape {tuple(tensor.shape)}")
         return tensor.reshape(-1)
 
     return Transform(f"vector from {shape}", forward, lambda tensor: tensor.reshape(shape))
@@ -91,3 +89,21 @@ def _cells_first_to_last(tensor: Tensor) -> Tensor:
 UNFOLD_TO_OFFICIAL = Transform(
     "2x2 merging order of nn.Unfold to that of the official Swin", _cells_last_to_first, _cells_first_to_last
 )
+
+
+def _sparse_to_dense(kernel: Tensor) -> Tensor:
+    # (k*k, in, out) or, depthwise, (k*k, C); columns of the k x k positions before rows
+    side = math.isqrt(kernel.shape[0])
+    if kernel.ndim not in (2, 3) or side * side != kernel.shape[0]:
+        raise ValueError(f"expected a sparse kernel (k*k, in, out) or (k*k, channels), but got {tuple(kernel.shape)}")
+    grid = kernel.reshape(side, side, -1 if kernel.ndim == 3 else 1, kernel.shape[-1])
+    return grid.permute(3, 2, 1, 0)
+
+
+def _dense_to_sparse(weight: Tensor) -> Tensor:
+    out_channels, in_channels, side, _ = weight.shape
+    kernel = weight.permute(3, 2, 1, 0).reshape(side * side, in_channels, out_channels)
+    return kernel.squeeze(1) if in_channels == 1 else kernel
+
+
+SPARSE_TO_DENSE = Transform("kernel of a sparse convolution to that of a dense one", _sparse_to_dense, _dense_to_sparse)
