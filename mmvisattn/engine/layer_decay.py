@@ -88,8 +88,8 @@ class LayerDecayOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             scale = 1.0
             if name.startswith(prefix):
                 depth = backbone.parameter_depth(name[len(prefix) :], decay_type=self.decay_type)
-                # ids above num_layers stand for whatever follows the last layer
-                scale = self.decay_rate ** max(num_layers + 1 - depth, 0)
+                last = depth > backbone.num_decay_layers  # follows every layer, as heads do
+                scale = 1.0 if last else self.decay_rate ** (num_layers + 1 - depth)
             decay = 0.0 if name in spared or parameter.ndim <= 1 else self.base_wd or 0.0
             custom = self.custom_setting(name)
             if custom is not None:

@@ -1,0 +1,84 @@
+"""Parameters and FLOPs are those that papers print, whatever implementation a config names."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from mmvisattn.analysis import cost
+from mmvisattn.backbones.swin import SwinTransformer
+
+ROOT = Path(__file__).parents[3]
+
+# Billions of multiply-accumulates at 224 x 224 (Swin paper, table 1: 4.5, 8.7, 15.4), without the classifier
+PUBLISHED = {"tiny": 4.5, "small": 8.7, "base": 15.4, "large": 34.5}
+
+
+def on_meta(**options):
+    with torch.device("meta"):
+        return SwinTransformer(**options)
+
+
+@pytest.mark.parametrize("arch", PUBLISHED)
+def test_published_figures(arch):
+    found = cost.of_model(on_meta(arch=arch, out_indices=(3,)), (224, 224))
+    assert found.total.flops / 1e9 == pytest.approx(PUBLISHED[arch], abs=0.05)
+
+
+def test_the_same_whichever_impl_runs():
+    nano = dict(embed_dim=8, depths=(2, 2), num_heads=(1, 2))
+    totals = {
+        impl: cost.of_model(on_meta(arch=nano, out_indices=(1,), impl=impl), (50, 70)).total
+        for impl in ("auto", "reference", "sdpa")
+    }
+    assert totals["auto"] == totals["reference"] == totals["sdpa"]
+
+
+def test_attention_is_counted():
+    nano = dict(embed_dim=8, depths=(1,), num_heads=(1,))
+    found = cost.of_model(on_meta(arch=nano, window_size=4, out_indices=(0,)), (16, 16))
+    tokens, dim, window = 16, 8, 16
+    linear = tokens * (4 * 4 * 3 * dim + 3 * dim * dim + dim * dim + 2 * 4 * dim * dim)
+    attention = 2 * tokens * window * dim
+    assert found.total.flops == linear + attention
+    assert found.modules["stages.0.blocks.0.token_mixer"].flops == tokens * 4 * dim * dim + attention
+
+
+def test_parts_add_up_to_the_whole():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Sequential(nn.Conv2d(4, 4, 1), nn.ReLU())).to("meta")
+    found = cost.of_model(model, (9, 9))
+    assert found.modules["0"].flops + found.modules["1"].flops == found.total.flops == 49 * (27 * 4 + 16)
+    assert found.modules["1"].activations == 2 * 49 * 4
+
+
+def test_bad_shape():
+    with pytest.raises(ValueError, match=r"shape must be \(height, width\).*\(0, 5\)"):
+        cost.of_model(nn.Conv2d(3, 4, 3, device="meta"), (0, 5))
+
+
+# The papers print 264 G with 48 M, and 945 G with 60 M, for these Swin-T models; they count
+# elementwise layers, which we do not.
+@pytest.mark.parametrize(
+    ("config", "shape", "millions", "billions"),
+    [
+        ("mask-rcnn_swin-t-p4-w7_fpn_1x_coco", (800, 1280), 47.79, 263),
+        ("swin-tiny-patch4-window7-in1k-pre_upernet_8xb2-160k_ade20k-512x512", (512, 2048), 59.94, 940),
+    ],
+)
+def test_the_tool_on_whole_models(config, shape, millions, billions, tmp_path):
+    command = [sys.executable, "tools/get_flops.py", f"configs/swin/{config}.py"]
+    command += ["--shape", *map(str, shape), "--json", str(tmp_path / "cost.json")]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    last = run.stdout.strip().splitlines()[-1]
+    assert last.startswith(f"parameters {millions}") and f"at {shape[0]} x {shape[1]}" in last
+    written = json.loads((tmp_path / "cost.json").read_text())
+    assert written["total"]["flops"] / 1e9 == pytest.approx(billions, rel=0.005)
+    assert (
+        sum(written["modules"][part]["flops"] for part in written["modules"] if "." not in part)
+        == written["total"]["flops"]
+    )
