@@ -105,7 +105,9 @@ def make_shapes(
     _check(train_images, val_images, image_size, seed, difficulty)
     root = Path(root).resolve()
     if root.exists() and not (root / SETTINGS_FILE).is_file() and (not root.is_dir() or any(root.iterdir())):
-        raise FileExistsError(f"root must be a new or empty folder or a generated dataset, but {root} holds other files")
+        raise FileExistsError(
+            f"root must be a new or empty folder or a generated dataset, but {root} holds other files"
+        )
     settings = _settings(train_images, val_images, image_size, seed, difficulty)
     unfinished = root.with_name(root.name + ".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
