@@ -107,8 +107,6 @@ def explain(loader: ConfigDict, scope: str) -> str | None:
             reason = explain_coco(dataset.ann_file, dataset.metainfo.get("classes") or ())
             if reason:
                 return reason
-        elif dataset.ann_file and not Path(dataset.ann_file).read_text().strip():
-            return f"ann_file is '{dataset.ann_file}', which is empty."
     return None
 
 

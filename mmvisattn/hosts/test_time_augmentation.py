@@ -11,8 +11,9 @@ from mmengine.logging import print_log
 
 from mmvisattn.hosts.input_error import InputError
 
+# MMDetection registers its model without its scope
 DEFAULT_TTA_MODEL = {
-    "mmdet": dict(type="mmdet.DetTTAModel", tta_cfg=dict(nms=dict(type="nms", iou_threshold=0.5), max_per_img=100)),
+    "mmdet": dict(type="DetTTAModel", tta_cfg=dict(nms=dict(type="nms", iou_threshold=0.5), max_per_img=100)),
     "mmseg": dict(type="mmseg.SegTTAModel"),
 }
 # "flip" tells the merging model to turn the predictions back
