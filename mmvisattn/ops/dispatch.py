@@ -1,7 +1,6 @@
 """Which implementation of an op runs."""
 
-from importlib import import_module
-from importlib.util import find_spec
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from torch import Tensor
@@ -9,6 +8,9 @@ from torch import Tensor
 Impl = Literal["auto", "reference", "sdpa", "triton"]
 
 OPS = ("attention", "window_attention", "relative_position_attention", "mask_unit_attention")
+
+TRITON_REFUSALS: dict[str, Callable[..., str | None]] = {}
+"""For each op that has Triton kernels, the function that says why they refuse a call; set where they register."""
 
 
 def choose(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str:
@@ -51,8 +53,6 @@ def why_not(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str | None:
         raise ValueError(f"impl is {impl!r}; allowed are {', '.join(map(repr, get_args(Impl)))}")
     if impl != "triton":
         return None
-    package = f"mmvisattn.ops.{op}.triton"
-    if find_spec(package) is None:
+    if op not in TRITON_REFUSALS:
         return f"impl 'triton' of {op} is not part of this build: there are no Triton kernels for it"
-    refusal: str | None = import_module(package).why_not(qkv, **arguments)
-    return refusal
+    return TRITON_REFUSALS[op](qkv, **arguments)

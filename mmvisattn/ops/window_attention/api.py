@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from mmvisattn.ops.dispatch import Impl, choose
 from mmvisattn.ops.precision import autocast_cast, no_autocast, wide_dtype
 from mmvisattn.ops.validation import as_pair, check_parameter, check_qkv, check_scale
 from mmvisattn.ops.window_attention import reference, sdpa
+from mmvisattn.ops.window_attention import triton as kernels
 from mmvisattn.ops.windows import WindowGrid, row_major
 
 MAX_LOG_MULTIPLIER = math.log(100.0)
@@ -76,7 +76,6 @@ def window_attention(
     call["logit_multiplier"] = _logit_multiplier(logit_scale, qkv)
     with no_autocast(qkv):
         if chosen == "triton":
-            kernels = import_module("mmvisattn.ops.window_attention.triton")
             output: Tensor = kernels.window_attention(qkv, **call, **geometry)
             return output
         implementation = reference.window_attention if chosen == "reference" else sdpa.window_attention

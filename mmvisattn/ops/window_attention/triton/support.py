@@ -1,7 +1,6 @@
 """Which calls the kernels take. Torch only: asking costs no import of Triton."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,6 +13,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_WINDOW = 32
 MIN_HEAD_DIM, MAX_HEAD_DIM = 8, 128
 MIN_CAPABILITY = (8, 0)
+TRITON_IS_INSTALLED = find_spec("triton") is not None
 
 
 def why_not(qkv: Tensor, *, num_heads: int, window_size: Sequence[int], **others: Any) -> str | None:
@@ -40,9 +40,8 @@ def why_not(qkv: Tensor, *, num_heads: int, window_size: Sequence[int], **others
     return None
 
 
-@lru_cache
 def _refused_device(device: torch.device) -> str | None:
-    if find_spec("triton") is None:
+    if not TRITON_IS_INSTALLED:
         return "impl 'triton' needs the package triton, which is not installed"
     if device.type == "cpu":
         if INTERPRETED:
