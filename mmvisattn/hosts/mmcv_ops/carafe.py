@@ -27,11 +27,12 @@ def carafe_naive_forward(
         scale_factor: output pixels per source pixel and axis.
     """
     feature, kernels = at_least_float32(features, masks)
-    kernels = _kernels(kernels, kernel_size, group_size, scale_factor)
-    total = 0
+    kernels = _by_source_pixel(kernels, group_size, scale_factor)
+    batch, channels, height, width = feature.shape
+    total = feature.new_zeros(batch, group_size, channels // group_size, scale_factor, scale_factor, height, width)
     for tap, shifted in enumerate(_shifted(feature, kernel_size, group_size)):
-        total = total + shifted[..., :, None, :, None] * kernels[:, :, tap, None]  # (B, g, C / g, H, s, W, s)
-    output.copy_(total.reshape(output.shape))
+        total.addcmul_(shifted, kernels[:, :, tap, None])
+    output.copy_(_by_output_pixel(total))
 
 
 def carafe_naive_backward(
@@ -57,19 +58,19 @@ def carafe_naive_backward(
         scale_factor: output pixels per source pixel and axis.
     """
     grad, feature, kernels = at_least_float32(top_grad, features, masks)
-    kernels = _kernels(kernels, kernel_size, group_size, scale_factor)
+    kernels = _by_source_pixel(kernels, group_size, scale_factor)
+    grad = _by_source_pixel(grad, group_size, scale_factor)
     height, width = feature.shape[2:]
-    grad = grad.view(len(grad), group_size, -1, height, scale_factor, width, scale_factor)
     margin = kernel_size // 2
     padded_grad = F.pad(torch.zeros_like(feature), (margin,) * 4).unflatten(1, (group_size, -1))
     kernel_grad = torch.empty_like(kernels)
     for tap, shifted in enumerate(_shifted(feature, kernel_size, group_size)):
-        kernel_grad[:, :, tap] = (grad * shifted[..., :, None, :, None]).sum(dim=2)
+        kernel_grad[:, :, tap] = (grad * shifted).sum(dim=2)
         row, column = divmod(tap, kernel_size)
         window = padded_grad[..., row : row + height, column : column + width]
-        window += (grad * kernels[:, :, tap, None]).sum(dim=(4, 6))
+        window += (grad * kernels[:, :, tap, None]).sum(dim=(3, 4))
     bottom_grad.copy_(padded_grad[..., margin : margin + height, margin : margin + width].flatten(1, 2))
-    mask_grad.copy_(kernel_grad.reshape(masks.shape))
+    mask_grad.copy_(_by_output_pixel(kernel_grad))
 
 
 def carafe_forward(
@@ -133,17 +134,23 @@ def carafe_backward(
     carafe_naive_backward(top_grad, rfeatures, masks, bottom_grad, mask_grad, kernel_size, group_size, scale_factor)
 
 
-def _kernels(masks: Tensor, kernel_size: int, group_size: int, scale_factor: int) -> Tensor:
-    """Kernels by source pixel: (B, group_size, kernel_size^2, H, scale_factor, W, scale_factor)."""
-    batch, _, height, width = masks.shape
+def _by_source_pixel(maps: Tensor, group_size: int, scale_factor: int) -> Tensor:
+    """Sort output pixels by source pixel: (B, g * n, H * s, W * s) -> (B, g, n, s, s, H, W)."""
+    batch, channels, height, width = maps.shape
     rows, columns = height // scale_factor, width // scale_factor
-    return masks.view(batch, group_size, kernel_size**2, rows, scale_factor, columns, scale_factor)
+    split = maps.reshape(batch, group_size, channels // group_size, rows, scale_factor, columns, scale_factor)
+    return split.permute(0, 1, 2, 4, 6, 3, 5).contiguous()
+
+
+def _by_output_pixel(sorted_maps: Tensor) -> Tensor:
+    """Undo :func:`_by_source_pixel`: (B, g, n, s, s, H, W) -> (B, g * n, H * s, W * s)."""
+    return sorted_maps.permute(0, 1, 2, 5, 3, 6, 4).flatten(5, 6).flatten(3, 4).flatten(1, 2)
 
 
 def _shifted(feature: Tensor, kernel_size: int, group_size: int) -> Iterator[Tensor]:
-    """The map (B, group_size, C / group_size, H, W) seen from each tap of the kernel, row by row."""
+    """The map (B, g, C / g, 1, 1, H, W) seen from each tap of the kernel, row by row."""
     height, width = feature.shape[2:]
-    padded = F.pad(feature, (kernel_size // 2,) * 4).unflatten(1, (group_size, -1))
+    padded = F.pad(feature, (kernel_size // 2,) * 4).unflatten(1, (group_size, -1))[:, :, :, None, None]
     for row in range(kernel_size):
         for column in range(kernel_size):
             yield padded[..., row : row + height, column : column + width]

@@ -62,22 +62,24 @@ def softnms(
         (K,) int64 indices of the kept boxes, in the order of ``dets``.
     """
     wide_boxes, wide_scores = at_least_float32(boxes, scores)
-    box, score = wide_boxes.numpy().copy(), wide_scores.numpy().copy()
+    box, score = np.ascontiguousarray(wide_boxes.numpy().T), wide_scores.numpy().copy()
     index = np.arange(len(score))
     end = len(score)  # boxes from here on are dropped
     first = 0
     while first < end:
-        best = first + int(np.argmax(np.nan_to_num(score[first:end], nan=-np.inf)))
-        for column in (box, score, index):
-            column[[first, best]] = column[[best, first]]
+        best = first + int(np.argmax(np.where(np.isnan(score[first:end]), -np.inf, score[first:end])))
+        for rows in (box, score, index):
+            rows[..., [first, best]] = rows[..., [best, first]]
         rest = slice(first + 1, end)
-        score[rest] *= _decay(_iou(box[first], box[rest], offset), iou_threshold, sigma, method)
-        order = _order_after_drops(~(score[rest] < min_score))
-        for column in (box, score, index):
-            column[first + 1 : first + 1 + len(order)] = column[rest][order]
+        score[rest] *= _decay(_iou(box[:, first], box[:, rest], offset), iou_threshold, sigma, method)
+        dropped = score[rest] < min_score
+        if dropped.any():
+            order = _order_after_drops(~dropped)
+            end = first + 1 + len(order)
+            for rows in (box, score, index):
+                rows[..., first + 1 : end] = rows[..., rest][..., order]
         first += 1
-        end = first + len(order)
-    dets[:end, :4] = torch.from_numpy(box[:end]).to(dets)
+    dets[:end, :4] = torch.from_numpy(box[:, :end].T).to(dets)
     dets[:end, 4] = torch.from_numpy(score[:end]).to(dets)
     return torch.from_numpy(index[:end])
 
@@ -98,29 +100,28 @@ def nms_match(dets: Tensor, iou_threshold: float) -> list[list[int]]:
         [[1, 0], [2]]
     """
     (wide,) = at_least_float32(dets)
-    box = wide[:, :4].numpy()
+    box = np.ascontiguousarray(wide[:, :4].numpy().T)
     rest = np.argsort(-wide[:, 4].numpy(), kind="stable")
     groups = []
     while rest.size:
         first, rest = rest[0], rest[1:]
-        matched = _iou(box[first], box[rest], offset=0) >= np.float32(iou_threshold)
+        matched = _iou(box[:, first], box[:, rest], offset=0) >= np.float32(iou_threshold)
         groups.append([int(first), *rest[matched].tolist()])
         rest = rest[~matched]
     return groups
 
 
 def _iou(box: np.ndarray, others: np.ndarray, offset: int) -> np.ndarray:
-    """Overlaps (M,) of one box (4,) with boxes (M, 4); NaN between two boxes without area."""
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]) + offset
-    intersection = _area(np.maximum(sides, 0))
+    """Overlaps (M,) of one box (4,) with boxes (4, M); NaN between two boxes without area."""
+    width = np.minimum(box[2], others[2]) - np.maximum(box[0], others[0]) + offset
+    height = np.minimum(box[3], others[3]) - np.maximum(box[1], others[1]) + offset
+    intersection = np.maximum(width, 0) * np.maximum(height, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return intersection / (
-            _area(box[2:] - box[:2] + offset) + _area(others[:, 2:] - others[:, :2] + offset) - intersection
-        )
+        return intersection / (_area(box, offset) + _area(others, offset) - intersection)
 
 
-def _area(sides: np.ndarray) -> np.ndarray:
-    return sides[..., 0] * sides[..., 1]
+def _area(box: np.ndarray, offset: int) -> np.ndarray:
+    return (box[2] - box[0] + offset) * (box[3] - box[1] + offset)
 
 
 def _decay(overlap: np.ndarray, iou_threshold: float, sigma: float, method: int) -> np.ndarray:

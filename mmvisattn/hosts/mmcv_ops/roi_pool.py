@@ -45,17 +45,15 @@ def roi_pool_forward(
     argmax.fill_(-1)
     # The largest bin of a RoI fixes how many pixels are read per bin; those beyond a bin's own edge are masked.
     tallest, widest = (edges[1].sub(edges[0]).amax(dim=1).clamp(min=0) for edges in (rows, columns))
+    table = input.permute(0, 2, 3, 1).reshape(-1, channels)
     for chosen, tall, wide in equal_grids(tallest, widest, channels * pooled_height * pooled_width):
         pixel, inside = _pixels_of_bins(rows, columns, chosen, (tall, wide), width)
-        image = input[wide_rois[chosen, 0].long()].flatten(2)  # (k, C, H * W)
-        flat = pixel.flatten(1)[:, None].expand(-1, channels, -1)
-        values = image.gather(2, flat).unflatten(2, pixel.shape[1:])  # (k, C, bins, bins, pixels)
-        values = values.masked_fill(~inside[:, None], -torch.inf)
-        largest, place = values.max(dim=-1)
-        found = inside.any(dim=-1)[:, None]
-        where = pixel[:, None].expand(-1, channels, -1, -1, -1).gather(-1, place[..., None])[..., 0]
-        output[chosen] = torch.where(found, largest, 0)
-        argmax[chosen] = torch.where(found, where, -1).to(argmax)
+        first = wide_rois[chosen, 0].long() * (height * width)
+        values = table[first[:, None, None, None] + pixel]  # (k, bins, bins, pixels, C)
+        largest, place = values.masked_fill_(~inside[..., None], -torch.inf).max(dim=3)
+        found = inside.any(dim=3)[..., None]
+        output[chosen] = torch.where(found, largest, 0).permute(0, 3, 1, 2)
+        argmax[chosen] = torch.where(found, pixel.gather(3, place), -1).permute(0, 3, 1, 2).to(argmax)
 
 
 def roi_pool_backward(

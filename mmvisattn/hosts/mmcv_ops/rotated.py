@@ -67,13 +67,16 @@ def nms_rotated(
         (K,) int64 indices of the kept boxes, by falling score.
     """
     boxes = dets[:, :5].double()
+    reach = boxes[:, 2:4].norm(dim=1) / 2  # boxes further apart than both reaches do not meet
     threshold = float(np.float32(iou_threshold))
     kept = []
     rest = order
     while rest.numel():
         first, rest = rest[:1], rest[1:]
         kept.append(first)
-        overlap = _overlap(boxes[first], boxes[rest], mode_flag=0).float()
+        near = (boxes[rest, :2] - boxes[first, :2]).norm(dim=1) <= reach[rest] + reach[first]
+        overlap = torch.zeros(len(rest), device=dets.device)
+        overlap[near] = _overlap(boxes[first], boxes[rest[near]], mode_flag=0).float()
         rest = rest[~(overlap >= threshold)]
     return torch.cat(kept) if kept else order
 
