@@ -149,17 +149,19 @@ def _draw_region(axes: Axes, mask: np.ndarray, text: str, colour: Sequence[float
     axes.contourf(xs, ys, soft, levels=[0.5, 2.0], colors=[(*colour, 0.35)])
     axes.contour(xs, ys, soft, levels=[0.5], colors="white", linewidths=2.6)
     axes.contour(xs, ys, soft, levels=[0.5], colors=[colour], linewidths=1.5)
-    rows, columns = np.nonzero(mask)
-    box = {"boxstyle": "round,pad=0.2", "facecolor": colour, "edgecolor": "white", "linewidth": 0.6}
-    at_right = columns.mean() > 0.6 * width
+    # The name stands above the largest part: an area of a semantic class may have several.
+    _, _, parts, centres = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    largest = 1 + int(parts[1:, cv2.CC_STAT_AREA].argmax())
+    left, top, part_width = (int(parts[largest, i]) for i in (cv2.CC_STAT_LEFT, cv2.CC_STAT_TOP, cv2.CC_STAT_WIDTH))
+    at_right = centres[largest, 0] > 0.6 * width
     axes.text(
-        columns.max() if at_right else columns.min(),
-        min(max(rows.min(), 9), height - 4),
+        left + part_width if at_right else left,
+        max(top, 9),
         text,
         color="white",
         fontsize=7,
         fontweight="bold",
         ha="right" if at_right else "left",
         va="bottom",
-        bbox=box,
+        bbox={"boxstyle": "round,pad=0.2", "facecolor": colour, "edgecolor": "white", "linewidth": 0.6},
     )

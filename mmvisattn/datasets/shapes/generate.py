@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,11 @@ _JPEG_QUALITY = 95
 
 
 def _check(train_images: int, val_images: int, image_size: int, seed: int, difficulty: str) -> None:
-    """Raise ValueError for the first argument that is out of range."""
+    """Raise TypeError or ValueError for the first argument that is not allowed."""
+    numbers = {"train_images": train_images, "val_images": val_images, "image_size": image_size, "seed": seed}
+    for name, value in numbers.items():
+        if not isinstance(value, Integral):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
     for name, value in (("train_images", train_images), ("val_images", val_images)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
@@ -37,7 +42,7 @@ def _check(train_images: int, val_images: int, image_size: int, seed: int, diffi
 
 
 def _write_image(path: Path, image: np.ndarray, parameters: tuple[int, ...] = ()) -> None:
-    """Encode an image by the suffix of its path and write it; OSError if that fails."""
+    """Encode an image by the suffix of its path and write it."""
     _, encoded = cv2.imencode(path.suffix, image, parameters)
     path.write_bytes(encoded.tobytes())
 
@@ -93,6 +98,7 @@ def make_shapes(
         The folder, as an absolute path.
 
     Raises:
+        TypeError: If a number is not an integer.
         ValueError: If an argument is out of range.
         FileExistsError: If `root` holds something else than a generated dataset.
 
@@ -155,6 +161,7 @@ def ensure_shapes(
         Whether the dataset was written.
 
     Raises:
+        TypeError: See `make_shapes`.
         ValueError: See `make_shapes`.
         FileExistsError: See `make_shapes`.
     """

@@ -9,7 +9,7 @@ SUPERSAMPLING = 4
 """Side of the grid of samples that decides how much of a pixel is covered."""
 
 _SUBPIXEL_BITS = 4
-_CORNER_RADIUS = 0.035  # of the longer side: corners are slightly rounded, like cut paper
+CORNER_RADIUS = 0.035  # of the longer side: corners are slightly rounded, like cut paper
 
 
 def _regular(corners: int, inner: float = 1.0) -> np.ndarray:
@@ -71,7 +71,7 @@ def coverage(shape: str, centre: tuple[float, float], side: float, angle: float,
     cosine, sine = math.cos(angle), math.sin(angle)
     rings = [ring @ np.array([[cosine, sine], [-sine, cosine]]) for ring in OUTLINES[shape]]
     low, high = rings[0].min(axis=0), rings[0].max(axis=0)
-    rounding = _CORNER_RADIUS * side
+    rounding = CORNER_RADIUS * side
     scale = (side - 2 * rounding) / (high - low).max()
     fixed_point = SUPERSAMPLING * 2**_SUBPIXEL_BITS
     contours = []
