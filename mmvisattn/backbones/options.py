@@ -1,17 +1,18 @@
-"""Backbone options: architecture tables, and the option names of MMDetection, MMSegmentation and MMPretrain.
+"""The option names of MMDetection, MMSegmentation and MMPretrain.
 
 A config written for a host's own backbone ports by changing its ``type``. Each family has one table that says what
 becomes of the option names that are not its own; any other name is an error that suggests the nearest one.
 """
 
 import dataclasses
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
-ArchT = TypeVar("ArchT")
+from mmvisattn.backbones.arch import resolve_arch
+from mmvisattn.backbones.suggest import did_you_mean
+
 Constructor = Callable[..., None]
 
 
@@ -57,7 +58,7 @@ def accepts_host_options(ported: Ported, archs: Mapping[str, Any]) -> Callable[[
 
     Args:
         ported: Host option names and what becomes of them.
-        archs: Architectures by name. :class:`IntoArch` options change the given one, or the first if none is given.
+        archs: Architectures by name. :class:`IntoArch` options change fields of the one that ``arch`` names.
 
     Returns:
         A decorator for ``__init__``. The decorated constructor raises ``TypeError`` for an unknown option or one
@@ -83,56 +84,13 @@ def accepts_host_options(ported: Ported, archs: Mapping[str, Any]) -> Callable[[
                 else:
                     _check_only(name, value, rule)
             if arch_fields:
-                arch = resolve_arch(given.get("arch", next(iter(archs))), archs)
+                arch = resolve_arch(given.get("arch", signature.parameters["arch"].default), archs)
                 given["arch"] = dataclasses.replace(arch, **arch_fields)
             init(**given)
 
         return init_with_host_options
 
     return decorate
-
-
-def resolve_arch(arch: str | Mapping[str, Any] | ArchT, archs: Mapping[str, ArchT]) -> ArchT:
-    """Turn the ``arch`` option of a backbone into its architecture.
-
-    Args:
-        arch: A name in ``archs``, a mapping with the fields of an architecture, or an architecture. In a mapping
-            ``embed_dims``, the hosts' word, means ``embed_dim``.
-        archs: Architectures by name, all of one dataclass.
-
-    Raises:
-        ValueError: If the name is unknown.
-        TypeError: If ``arch`` is none of these, or a field of the mapping is unknown or missing.
-    """
-    arch_type = type(next(iter(archs.values())))
-    if isinstance(arch, arch_type):
-        return arch
-    if isinstance(arch, str):
-        if arch not in archs:
-            raise ValueError(f"arch must be one of {list(archs)} or a dict, got {arch!r}{did_you_mean(arch, archs)}")
-        return archs[arch]
-    if not isinstance(arch, Mapping):
-        raise TypeError(f"arch must be one of {list(archs)} or a dict, got {arch!r}")
-    values = {"embed_dim" if name == "embed_dims" else name: value for name, value in arch.items()}
-    fields = {field.name: field for field in dataclasses.fields(arch_type)}  # type: ignore[arg-type]
-    for name in values:
-        if name not in fields:
-            raise TypeError(f"arch has no field {name!r}, must be of {list(fields)}{did_you_mean(name, fields)}")
-    for name, field in fields.items():
-        if name not in values and field.default is dataclasses.MISSING:
-            raise TypeError(f"arch must have the field {name!r}, got {dict(arch)!r}")
-    return arch_type(**values)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that suggests the nearest known name, or nothing.
-
-    Example:
-        >>> did_you_mean("drop_path", ["drop_path_rate", "depths"])
-        "; did you mean 'drop_path_rate'?"
-    """
-    nearest = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def _find_rule(

@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from mmvisattn.backbones.arch import per_stage, resolve_arch
 from mmvisattn.backbones.base import Backbone
 from mmvisattn.backbones.initialization import InitConfig
-from mmvisattn.backbones.options import Becomes, IntoArch, Only, Ported, accepts_host_options, resolve_arch
+from mmvisattn.backbones.options import Becomes, IntoArch, Only, Ported, accepts_host_options
 from mmvisattn.layers.blocks import PreNormBlock
 from mmvisattn.layers.config_types import check_choice
 from mmvisattn.layers.downsample import PatchMerging
@@ -45,7 +46,8 @@ class SwinArch:
         patch_norm: Whether the patch embedding and the patch mergings normalise.
 
     Raises:
-        ValueError: If ``depths`` and ``num_heads`` differ in length, or heads do not divide the channels.
+        ValueError: If ``depths`` and ``num_heads`` are not positive integers, one per stage, or the heads of a stage
+            do not divide its channels.
     """
 
     embed_dim: int
@@ -57,11 +59,10 @@ class SwinArch:
     patch_norm: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.depths) != len(self.num_heads) or not self.depths:
-            raise ValueError(f"depths and num_heads must be of one length, got {self.depths} and {self.num_heads}")
-        for dim, heads in zip(self.dims, self.num_heads, strict=True):
-            if dim % heads:
-                raise ValueError(f"num_heads must divide the channels {self.dims} of the stages, got {self.num_heads}")
+        object.__setattr__(self, "depths", per_stage("depths", self.depths))
+        object.__setattr__(self, "num_heads", per_stage("num_heads", self.num_heads, len(self.depths)))
+        if any(dim % heads for dim, heads in zip(self.dims, self.num_heads, strict=True)):
+            raise ValueError(f"num_heads must divide the channels {self.dims} of the stages, got {self.num_heads}")
 
     @property
     def dims(self) -> tuple[int, ...]:
