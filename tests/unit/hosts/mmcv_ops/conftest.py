@@ -19,8 +19,8 @@ def stand_in():
 def compiled():
     """Inputs, outputs and gradients of mmcv's own code, by `case/array`; what several cases share, by `op/array`.
 
-    Boxes, RoIAlign and deformable convolutions: the compiled CPU ops of mmcv 2.3.6. The others: mmcv 2.1.0's CPU sources
-    and, where it has CUDA kernels only, those kernels built as C++ for the host; run in float64, stored in float32.
+    Boxes, RoIAlign and deformable convolutions: the compiled CPU ops of mmcv 2.3.6. The others: the CPU sources of
+    mmcv 2.1.0 and, where it has CUDA kernels only, those kernels built as C++ for the host; float64, stored in float32.
     """
     with np.load(Path(__file__).parent / "compiled_values.npz") as file:
         return {name: torch.from_numpy(file[name]) for name in file.files}
