@@ -35,8 +35,14 @@ def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def _transfer(state: Mapping[str, Tensor], model: nn.Module, key_map: KeyMap) -> None:
-    """Load a peer's state dict into our model through its table; only output norms may be missing or left over."""
-    tensors = key_map.convert(state).tensors
+    """Load a peer's state dict into our model through its table; only output norms may be missing or left over.
+
+    The way back through the table must lead to the peer's own tensors.
+    """
+    converted = key_map.convert(state)
+    tensors, back = converted.tensors, key_map.inverse().convert(converted.tensors).tensors
+    assert back.keys() | converted.dropped.keys() == set(state)
+    assert all(torch.equal(back[key].nan_to_num(), state[key].nan_to_num()) for key in back)
     model.double().eval()
     missing, unexpected = model.load_state_dict(tensors, strict=False)
     assert all(key_map.is_optional(name) for name in [*missing, *unexpected]), (missing, unexpected)
@@ -53,6 +59,20 @@ def _without_out_norms(model: nn.Module) -> nn.Module:
     for index in list(model.out_norms):
         model.out_norms[index] = nn.Identity()
     return model
+
+
+def _check_table(key_map: KeyMap, state: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that a table turns a peer's state dict into exactly these parameters, and that it leads back bit by bit."""
+    converted = key_map.convert(state)
+    assert {name: tuple(tensor.shape) for name, tensor in converted.tensors.items()} == shapes
+    back = key_map.inverse().convert(converted.tensors).tensors
+    assert back.keys() | converted.dropped.keys() == set(state)
+    assert [key for key in back if not torch.equal(back[key], state[key])] == []
+
+
+@pytest.fixture
+def check_table() -> Callable[..., None]:
+    return _check_table
 
 
 @pytest.fixture(name="randomise")

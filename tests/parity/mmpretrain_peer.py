@@ -35,13 +35,19 @@ def results_of(model: nn.Module, *sizes: tuple[int, int]) -> dict:
 def main(path: str) -> None:
     sys.path.insert(0, str(Path(sys.prefix) / "mmpretrain"))  # installed apart, see tools/environment/peers-apart.txt
     hide_transformers()
-    from mmpretrain.models.backbones import SwinTransformer
+    from mmpretrain.models.backbones import ConvNeXt, SwinTransformer, SwinTransformerV2
 
-    swin_arch = {"embed_dims": 16, "depths": [2, 2, 2], "num_heads": [2, 4, 4]}
-    swin = SwinTransformer(
-        swin_arch, img_size=64, stage_cfgs={"block_cfgs": {"window_size": 4}}, out_indices=(0, 1, 2), pad_small_map=True
-    )
-    torch.save({"swin": results_of(randomise(swin), (70, 99), (20, 28))}, path)
+    arch = {"embed_dims": 16, "depths": [2, 2, 2], "num_heads": [2, 4, 4]}
+    options = {"img_size": 64, "out_indices": (0, 1, 2), "pad_small_map": True}
+    convnext_arch = {"depths": [1, 2], "channels": [8, 16]}
+    dense = {"out_indices": (0, 1), "gap_before_final_norm": False}
+    models = {
+        "swin": SwinTransformer(arch, stage_cfgs={"block_cfgs": {"window_size": 4}}, **options),
+        "swin_v2": SwinTransformerV2(arch | {"extra_norm_every_n_blocks": 2}, window_size=4, **options),
+        "convnext": ConvNeXt(convnext_arch, **dense),
+        "convnext_v2": ConvNeXt(convnext_arch, use_grn=True, layer_scale_init_value=0.0, linear_pw_conv=False, **dense),
+    }
+    torch.save({name: results_of(randomise(model), (70, 99), (20, 28)) for name, model in models.items()}, path)
 
 
 if __name__ == "__main__":

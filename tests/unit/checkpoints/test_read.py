@@ -2,7 +2,6 @@ import argparse
 import datetime
 import os
 import pathlib
-import pickle
 import zipfile
 from collections import OrderedDict
 
@@ -111,11 +110,14 @@ def test_getattr_in_a_file_is_not_the_real_one(tmp_path):
     assert_is_state(read_checkpoint(path))
 
 
-def test_the_stand_ins_are_gone_afterwards(tmp_path):
-    path = save(tmp_path, {"model": STATE, "args": argparse.Namespace()})
-    read_checkpoint(path)
-    with pytest.raises(pickle.UnpicklingError):
-        torch.load(path, weights_only=True)
+def test_what_the_process_allows_is_neither_used_nor_changed(tmp_path):
+    path = save(tmp_path, {"model": STATE, "args": argparse.Namespace(lr=0.1), "values": np.arange(3)})
+    allowed = torch.serialization.get_safe_globals()
+    with torch.serialization.safe_globals([(print, "argparse.Namespace"), np.ndarray]):
+        inside = torch.serialization.get_safe_globals()
+        assert_is_state(read_checkpoint(path))
+        assert set(torch.serialization.get_safe_globals()) == set(inside)
+    assert set(torch.serialization.get_safe_globals()) == set(allowed)
 
 
 @pytest.mark.parametrize("content", [b"", b"no checkpoint at all", b"PK\x03\x04 and no more"])
