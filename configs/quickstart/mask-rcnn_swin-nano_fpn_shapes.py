@@ -8,6 +8,7 @@ image_size = (160, 160)  # width, height in pixels
 channels = 64  # of the neck and the heads
 norm = dict(type="BN", requires_grad=True)  # in the heads too: without it they barely learn in so few iterations
 max_iters = 400
+warmup_iters = 80
 val_interval = 80
 
 model = dict(
@@ -118,7 +119,10 @@ test_evaluator = val_evaluator
 optim_wrapper = dict(
     type="OptimWrapper", optimizer=dict(type="AdamW", lr=2e-3, weight_decay=0.05), clip_grad=dict(max_norm=5.0)
 )
-param_scheduler = dict(type="OneCycleLR", eta_max=2e-3, total_steps=max_iters, pct_start=0.2, by_epoch=False)
+param_scheduler = [
+    dict(type="LinearLR", start_factor=0.04, begin=0, end=warmup_iters, by_epoch=False),
+    dict(type="CosineAnnealingLR", eta_min=0.0, begin=warmup_iters, end=max_iters, by_epoch=False),
+]
 train_cfg = dict(type="IterBasedTrainLoop", max_iters=max_iters, val_interval=val_interval)
 val_cfg = dict(type="ValLoop")
 test_cfg = dict(type="TestLoop")

@@ -17,6 +17,7 @@ image_size = (160, 160)  # width, height in pixels
 channels = 64  # of the heads
 norm = dict(type="BN", requires_grad=True)
 max_iters = 400
+warmup_iters = 80
 val_interval = 80
 
 model = dict(
@@ -34,7 +35,8 @@ model = dict(
 )
 
 load_image = dict(type="LoadImageFromFile")
-load_labels = dict(type="mmseg.LoadAnnotations", reduce_zero_label=True)
+load_labels = dict(type="mmseg.LoadAnnotations")
+resize = dict(type="mmseg.Resize", scale=image_size, keep_ratio=True)
 shapes = dict(
     type="mmseg.BaseSegDataset",
     metainfo=dict(classes=classes, palette=palette),
@@ -51,6 +53,7 @@ train_dataloader = dict(
         pipeline=[
             load_image,
             load_labels,
+            resize,
             dict(type="mmseg.RandomFlip", prob=[0.25, 0.25], direction=["horizontal", "vertical"]),
             dict(type="mmseg.PackSegInputs"),
         ],
@@ -64,7 +67,7 @@ val_dataloader = dict(
         **shapes,
         data_prefix=dict(img_path="images/validation", seg_map_path="annotations/validation"),
         test_mode=True,
-        pipeline=[load_image, load_labels, dict(type="mmseg.PackSegInputs")],
+        pipeline=[load_image, resize, load_labels, dict(type="mmseg.PackSegInputs")],
     ),
 )
 test_dataloader = val_dataloader
@@ -74,7 +77,10 @@ test_evaluator = val_evaluator
 optim_wrapper = dict(
     type="OptimWrapper", optimizer=dict(type="AdamW", lr=2e-3, weight_decay=0.05), clip_grad=dict(max_norm=5.0)
 )
-param_scheduler = dict(type="OneCycleLR", eta_max=2e-3, total_steps=max_iters, pct_start=0.2, by_epoch=False)
+param_scheduler = [
+    dict(type="LinearLR", start_factor=0.04, begin=0, end=warmup_iters, by_epoch=False),
+    dict(type="CosineAnnealingLR", eta_min=0.0, begin=warmup_iters, end=max_iters, by_epoch=False),
+]
 train_cfg = dict(type="IterBasedTrainLoop", max_iters=max_iters, val_interval=val_interval)
 val_cfg = dict(type="ValLoop")
 test_cfg = dict(type="TestLoop")

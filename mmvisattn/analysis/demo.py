@@ -198,10 +198,22 @@ def demo_config(task: Task, options: DemoOptions, work_dir: Path) -> Config:
         cfg.val_evaluator.ann_file = str(options.data / "annotations" / "instances_val.json")
     cfg.randomness.seed = options.seed
     if options.iterations is not None:
+        scale_schedule(cfg, options.iterations / cfg.train_cfg.max_iters)
         cfg.train_cfg.update(max_iters=options.iterations, val_interval=options.iterations)
-        cfg.param_scheduler.total_steps = options.iterations
         cfg.default_hooks.checkpoint.interval = options.iterations
     return cfg
+
+
+def scale_schedule(cfg: Config, factor: float) -> None:
+    """Make the phases of the learning rate shorter or longer; each lasts an iteration at least.
+
+    Args:
+        cfg: The config; its ``param_scheduler`` is changed.
+        factor: New length over old length.
+    """
+    for phase in cfg.param_scheduler:
+        phase.begin = round(factor * phase.begin)
+        phase.end = max(phase.begin + 1, round(factor * phase.end))
 
 
 def use_host_backbone(cfg: Config) -> None:
