@@ -7,13 +7,14 @@ must be the parameters of the model.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from mmvisattn.checkpoints.key_map import Converted, KeyMap
+from mmvisattn.checkpoints.key_map import Converted, KeyMap, Rename
 
 # The anchor by which a table finds the prefix: all families have this parameter.
 _FIRST_PARAMETER = "patch_embed.proj.weight"
@@ -54,8 +55,10 @@ class _Candidate:
         return (self.error or self.key_map.explain_unknown(self.unknown)) + where
 
 
-def key_maps_of(model: nn.Module) -> Sequence[KeyMap]:
+def key_maps_of(model: nn.Module) -> list[KeyMap]:
     """Return the tables of a model's family: those of ``maps/swin.py`` for a model defined in ``backbones/swin.py``.
+
+    The first is that of our own names, with all names of this very model.
 
     Raises:
         TypeError: If the model is not a backbone of this package, or of a class derived from one.
@@ -63,8 +66,9 @@ def key_maps_of(model: nn.Module) -> Sequence[KeyMap]:
     for cls in type(model).__mro__:
         package, _, family = cls.__module__.rpartition(".")
         if package == "mmvisattn.backbones" and family != "base":
-            key_maps: Sequence[KeyMap] = importlib.import_module(f"mmvisattn.checkpoints.maps.{family}").KEY_MAPS
-            return key_maps
+            own, *others = importlib.import_module(f"mmvisattn.checkpoints.maps.{family}").KEY_MAPS
+            rest = tuple(Rename(name, name) for name in own.unknown(model.state_dict()))  # of batch norms, for instance
+            return [dataclasses.replace(own, rules=own.rules + rest), *others]
     raise TypeError(f"{type(model).__name__} is not a backbone of mmvisattn, so no table of parameter names is known")
 
 

@@ -90,6 +90,8 @@ class Rename:
             whole = torch.cat([torch.zeros_like(given) if piece is None else piece for piece in pieces])
         if self.transform is not None:
             whole = self.transform.forward(whole)
+        if len(self.targets) == 1:
+            return [whole]
         if whole.shape[0] % len(self.targets):
             raise ValueError(f"cannot split {tuple(whole.shape)} into {len(self.targets)} equal pieces")
         return list(whole.chunk(len(self.targets)))

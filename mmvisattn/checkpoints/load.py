@@ -59,7 +59,7 @@ def load_pretrained(
     Args:
         model: A backbone of this package.
         checkpoint: A path or an http(s) address, see `mmvisattn.checkpoints.read.read_checkpoint`.
-        prefix: What stands before the backbone's keys, such as ``'backbone.'``; None finds it.
+        prefix: What stands before the backbone's keys, such as ``'backbone.'``, with or without the dot; None finds it.
         map_location: Device on which the file is read and converted.
 
     Returns:
@@ -71,6 +71,8 @@ def load_pretrained(
         TypeError: If the model is not a backbone of this package.
     """
     key_maps = key_maps_of(model)
+    if prefix and not prefix.endswith("."):
+        prefix += "."
     file = read_checkpoint(checkpoint, map_location)
     expected = model.state_dict()
     try:

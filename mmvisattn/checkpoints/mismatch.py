@@ -43,12 +43,16 @@ def explain_mismatch(
         if tensors[name].shape != expected[name].shape:
             shapes = f"{tuple(tensors[name].shape)} in the checkpoint and {tuple(expected[name].shape)} in the model"
             return f"'{name}' has the shape {shapes}"
-        if not (tensors[name].is_floating_point() and tensors[name].isfinite().all()):
-            return f"'{name}' holds values in the checkpoint that are not finite numbers"
+        if tensors[name].is_floating_point() != expected[name].is_floating_point():
+            return (
+                f"'{name}' is of type {tensors[name].dtype} in the checkpoint and {expected[name].dtype} in the model"
+            )
+        if not tensors[name].isfinite().all():
+            return f"'{name}' holds values in the checkpoint that are not finite"
     if missing := sorted(expected.keys() - tensors.keys() - set(optional)):
-        return f"the checkpoint lacks {len(missing)} parameters of the model: {_some(missing)}"
+        return f"the checkpoint lacks {len(missing)} of the model's parameters: {_some(missing)}"
     if surplus := sorted(tensors.keys() - expected.keys() - set(optional)):
-        return f"the model lacks {len(surplus)} parameters of the checkpoint: {_some(surplus)}"
+        return f"the model lacks {len(surplus)} of the checkpoint's parameters: {_some(surplus)}"
     return None
 
 
