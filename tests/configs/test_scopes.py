@@ -20,24 +20,24 @@ def all_registered():
     mmseg.utils.register_all_modules(init_default_scope=False)
 
 
-def types_of(node, where):
-    """Every (top-level key, type string) below a node."""
+def dicts_of(node):
+    """A node and every dict below it."""
     if isinstance(node, dict):
-        if isinstance(node.get("type"), str):
-            yield where, node["type"]
-        for value in node.values():
-            yield from types_of(value, where)
-    elif isinstance(node, (list, tuple)):
-        for value in node:
-            yield from types_of(value, where)
+        yield node
+    if isinstance(node, (dict, list, tuple)):
+        for value in node.values() if isinstance(node, dict) else node:
+            yield from dicts_of(value)
 
 
 def config_types(config):
-    found = set()
-    for key, value in config.items():
-        # dataloaders repeat the pipelines that stand beside them
-        found |= {pair for pair in types_of(value, key) if not key.endswith("_dataloader")}
-    return found - BARE_ON_PURPOSE
+    """Every (top-level key, type string) of a config."""
+    return {
+        (key, node["type"])
+        for key, value in config.items()
+        if not key.endswith("_dataloader")  # these repeat the pipelines that stand beside them
+        for node in dicts_of(value)
+        if isinstance(node.get("type"), str)
+    } - BARE_ON_PURPOSE
 
 
 @functools.cache
@@ -67,6 +67,13 @@ def test_every_type_exists_and_is_one_thing_under_both_scopes(config):
         if name not in IN_MMCV_OPS:
             assert meaning(name, "mmdet"), f"{name} is not registered"
             assert meaning(name, "mmdet") == meaning(name, "mmseg")
+
+
+def test_a_resize_inside_another_transform_names_its_host(config):
+    """RandomResize and RandomChoiceResize would otherwise build the Resize of whichever scope is in force."""
+    steps = [step for key, value in config.items() if key.endswith("_pipeline") for step in dicts_of(value)]
+    resizes = [step for step in steps if step.get("type") in ("RandomResize", "RandomChoiceResize")]
+    assert all(step.get("resize_type") == f"{config.default_scope}.Resize" for step in resizes)
 
 
 def test_registry_import_is_requested_and_may_not_fail(config):
