@@ -42,8 +42,15 @@ class LoadReport:
         line = f"loaded {len(self.loaded)}/{len(self.loaded)} tensors from {self.path} ({self.source} names{place})"
         for word, names in (("resized", self.resized), ("new, as expected", self.new), ("dropped", self.dropped)):
             if names:
-                line += f"; {word}: " + ", ".join(sorted({_kind(name) for name in names}))
+                line += f"; {word}: " + ", ".join(sorted({self._kind(name) for name in names}))
         return line
+
+    def _kind(self, name: str) -> str:
+        """Shorten 'layers.0.blocks.1.attn_mask' to 'attn_mask', and a name outside the backbone to its first part."""
+        parts = name.removesuffix(".weight").removesuffix(".bias").split(".")
+        if name in self.dropped and not name.startswith(self.prefix):
+            return parts[0]
+        return parts[-1] if any(part.isdigit() for part in parts[:-1]) else ".".join(parts)
 
 
 def load_pretrained(
@@ -106,10 +113,3 @@ def _dropped(detected: Detected, names: set[str]) -> dict[str, str]:
     for name in converted.tensors.keys() - names:
         dropped |= {prefix + key: "the model has no such parameter" for key in converted.origin[name]}
     return dropped | {key: f"not below '{prefix}'" for key in detected.outside}
-
-
-def _kind(name: str) -> str:
-    """Shorten a name to what tells it from other kinds: 'layers.0.blocks.1.attn_mask' to 'attn_mask'."""
-    parts = name.removesuffix(".weight").removesuffix(".bias").split(".")
-    numbers = [index for index, part in enumerate(parts) if part.isdigit()]
-    return parts[-1] if numbers and numbers[-1] < len(parts) - 1 else ".".join(parts)

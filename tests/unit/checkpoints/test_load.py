@@ -89,11 +89,13 @@ def test_the_report_is_one_line(swin, public, saved):
     for block in ("0.blocks.0", "1.blocks.0", "1.blocks.1"):
         state[f"layers.{block}.attn.relative_position_index"] = torch.zeros(9, 9).long()
     state["layers.1.blocks.1.attn_mask"] = torch.zeros(1)
+    state = {"backbone." + key: tensor for key, tensor in state.items()}
+    state |= {"neck.convs.0.conv.weight": torch.zeros(2), "roi_head.bbox_head.fc_cls.bias": torch.zeros(2)}
     report = load_pretrained(swin(window_size=4), saved({"model": state}))
     assert str(report) == (
-        f"loaded 46/46 tensors from {report.path} (official names, entry 'model'); "
+        f"loaded 46/46 tensors from {report.path} (official names, entry 'model', prefix 'backbone.'); "
         "resized: relative_position_bias_table; new, as expected: out_norms.0, out_norms.1; "
-        "dropped: attn_mask, head, norm, relative_position_index"
+        "dropped: attn_mask, backbone.head, backbone.norm, neck, relative_position_index, roi_head"
     )
 
 
