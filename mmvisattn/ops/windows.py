@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from mmvisattn.ops.tracing import is_traced
+
 SHIFT_MASK = -100.0
 """Added to the logits between tokens that a cyclic shift brought together (Swin Transformer, section 3.2)."""
 
@@ -65,7 +67,7 @@ class WindowTables(NamedTuple):
     """Where the tokens of one map go. Windows are listed in the order of `WindowGrid.runs`."""
 
     source: Tensor
-    """(windows, N) token index of each slot; 0 at padding."""
+    """(windows, N) token index of each slot; H*W at padding."""
     slot: Tensor
     """(H*W,) slot of each token: window * N + position."""
     padding: Tensor
@@ -74,8 +76,7 @@ class WindowTables(NamedTuple):
 
 def window_tables(grid: WindowGrid, like: Tensor) -> WindowTables:
     """Return the index tables of `grid` on the device of `like`, from the cache where they can be kept."""
-    # Tensors made while tracing, or standing in for real ones, must not outlive their trace.
-    if torch.compiler.is_compiling() or type(like) not in (Tensor, torch.nn.Parameter):
+    if is_traced(like):  # a recorded tensor must not outlive its recording
         return _build_tables(grid, like.device)
     return _cached_tables(grid, like.device)
 
@@ -98,7 +99,6 @@ def _build_tables(grid: WindowGrid, device: torch.device) -> WindowTables:
     source = source[_window_kinds(grid, device).argsort(stable=True)]
     # Sorting lists the slots by token; the padding, which has the largest index, comes last.
     slots = source.flatten().argsort(stable=True)
-    source = torch.where(source == height * width, 0, source)
     return WindowTables(source, slots[: height * width], slots[height * width :])
 
 
@@ -155,9 +155,10 @@ def merge(windows: Tensor, grid: WindowGrid) -> Tensor:
 
 
 def slot_rows(tables: WindowTables, batch: int, map_tokens: int) -> Tensor:
-    """Return for each slot (windows, B, N) its row in the (B*H*W, C) matrix of tokens; padding gets some row."""
-    offset = torch.arange(batch, device=tables.source.device)[:, None] * map_tokens
-    return tables.source[:, None, :] + offset
+    """Return for each slot (windows, B, N) its row in the (B*H*W, C) matrix of tokens, and B*H*W for padding."""
+    source = tables.source[:, None, :]
+    offset = torch.arange(batch, device=source.device)[:, None] * map_tokens
+    return torch.where(source < map_tokens, source + offset, batch * map_tokens)
 
 
 def _token_rows(tables: WindowTables, batch: int) -> Tensor:
@@ -182,7 +183,7 @@ class _Partition(torch.autograd.Function):
         ctx.size, ctx.pads = size, padding is not None
         batch, height, width, channels = tokens.shape
         rows = slot_rows(tables, batch, height * width)
-        flat = tokens.reshape(-1, channels).index_select(0, rows.flatten())
+        flat = tokens.reshape(-1, channels).index_select(0, rows.flatten().clamp(max=batch * height * width - 1))
         if tables.padding.shape[0] > 0:
             fill = flat.new_zeros(channels) if padding is None else padding.to(flat.dtype)
             flat[_padding_rows(tables, batch)] = fill

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from mmvisattn.ops.cosine import normalize
 from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import relative_bias
 from mmvisattn.ops.windows import WindowGrid, merge, partition, shift_masks
@@ -55,9 +56,3 @@ def attention_weights(
     masks = shift_masks(grid, logits.dtype, logits.device)
     runs = [logits[start:stop] + masks[kind] for kind, start, stop in grid.runs]
     return torch.cat(runs).softmax(-1)
-
-
-def normalize(vectors: Tensor) -> Tensor:
-    """Divide by max(norm, 1e-12) along the last axis. A zero vector has no direction: it gets no gradient."""
-    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors * torch.where(norm > 0, 1 / norm.clamp_min(1e-12), 0)

@@ -1,11 +1,18 @@
-"""Windowed self-attention on `torch.nn.functional.scaled_dot_product_attention`."""
+"""Windowed self-attention on `torch.nn.functional.scaled_dot_product_attention`.
+
+On CPU that function has no gradient of the bias without materialised logits, so there, unless the call is traced, the
+same computation runs in blocks of windows (`blockwise.py`).
+"""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from mmvisattn.ops.cosine import normalize
 from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import relative_bias
+from mmvisattn.ops.tracing import is_traced
+from mmvisattn.ops.window_attention import blockwise
 from mmvisattn.ops.windows import WindowGrid, merge, partition, shift_masks
 
 
@@ -20,6 +27,16 @@ def window_attention(
     pad_kv: Tensor | None,
 ) -> Tensor:
     """Return (B, H, W, C); see `mmvisattn.ops.window_attention`."""
+    if qkv.is_cpu and not is_traced(qkv):
+        return blockwise.window_attention(
+            qkv,
+            bias_table,
+            num_heads=num_heads,
+            grid=grid,
+            scale=scale,
+            logit_multiplier=logit_multiplier,
+            pad_kv=pad_kv,
+        )
     padding = None
     if pad_kv is not None:
         padding = torch.cat((torch.zeros_like(pad_kv[:1]), pad_kv)).flatten()
@@ -48,9 +65,3 @@ def run_bias(bias_table: Tensor | None, grid: WindowGrid, kind: int, query: Tens
     if bias_table is None:
         return mask[None, None].to(query.dtype) if kind > 0 else None
     return (relative_bias(bias_table.to(wide), grid.window) + mask)[None].to(query.dtype)
-
-
-def normalize(vectors: Tensor) -> Tensor:
-    """Divide by max(norm, 1e-12) along the last axis. A zero vector has no direction: it gets no gradient."""
-    norm = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
-    return vectors * torch.where(norm > 0, 1 / norm.clamp_min(1e-12), 0)
