@@ -78,3 +78,7 @@ def test_a_resize_inside_another_transform_names_its_host(config):
 
 def test_registry_import_is_requested_and_may_not_fail(config):
     assert config.custom_imports == dict(imports=["mmvisattn.registry"], allow_failed_imports=False)
+
+
+def test_contract_check_runs_under_the_hosts_own_tools(config):
+    assert dict(type="mmvisattn.ChannelContractHook") in config.custom_hooks

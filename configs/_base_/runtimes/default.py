@@ -10,6 +10,7 @@ default_hooks = dict(
     checkpoint=dict(type="CheckpointHook", interval=1, max_keep_ckpts=2),
     sampler_seed=dict(type="DistSamplerSeedHook"),
 )
+custom_hooks = [dict(type="mmvisattn.ChannelContractHook")]  # stops a model whose parts do not fit
 env_cfg = dict(
     cudnn_benchmark=False,
     mp_cfg=dict(mp_start_method="fork", opencv_num_threads=0),
