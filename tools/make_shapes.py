@@ -13,7 +13,7 @@ from mmvisattn.datasets.shapes.scene import DIFFICULTIES
 
 
 def parse_arguments() -> argparse.Namespace:
-    """The command line; defaults are those of `make_shapes`."""
+    """The command line; defaults are those of ``make_shapes``."""
     default = {name: parameter.default for name, parameter in inspect.signature(make_shapes).parameters.items()}
     parser = argparse.ArgumentParser(
         description="Write a dataset of generated shapes.", formatter_class=argparse.ArgumentDefaultsHelpFormatter

@@ -139,7 +139,7 @@ def _draw_tile(
 
 
 def _draw_region(axes: Axes, mask: np.ndarray, text: str, colour: Sequence[float]) -> None:
-    """Fill one mask (H, W), outline it, and write `text` at its top."""
+    """Fill one mask (H, W), outline it, and write ``text`` at its top."""
     height, width = mask.shape
     fine = (_FINER * (width + 2), _FINER * (height + 2))  # with a margin of one pixel, where outlines close
     soft = cv2.resize(np.pad(mask, 1).astype(np.float32), fine, interpolation=cv2.INTER_LINEAR)

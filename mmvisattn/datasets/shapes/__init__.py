@@ -1,7 +1,7 @@
 """Generated pictures of shapes with instance masks, in COCO and ADE20K layout.
 
-The files follow the path of the data: `outlines` (classes), `textures`, `palette`, `painting` (one object), `scene`
-(one picture), `layouts` (annotations), `generate` (the folder on disk).
+The files follow the path of the data: ``outlines`` (classes), ``textures`` and ``palette``, ``painting`` (one object),
+``scene`` (one picture), ``layouts`` (annotations), ``generate`` (the folder on disk).
 """
 
 from mmvisattn.datasets.shapes.generate import ensure_shapes, make_shapes

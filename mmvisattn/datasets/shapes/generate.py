@@ -48,7 +48,7 @@ def _write_image(path: Path, image: np.ndarray, parameters: tuple[int, ...] = ()
 
 
 def _write_split(root: Path, folder: str, count: int, image_size: int, seed: int, difficulty: str) -> None:
-    """Write images, label maps and the COCO file of one split below `root`."""
+    """Write images, label maps and the COCO file of one split below ``root``."""
     image_folder, map_folder = root / "images" / folder, root / "annotations" / folder
     image_folder.mkdir(parents=True)
     map_folder.mkdir(parents=True)
@@ -77,10 +77,10 @@ def make_shapes(
 ) -> Path:
     """Write a dataset of generated shapes.
 
-    One folder serves both hosts: `images/{training,validation}/*.jpg`, with `annotations/instances_{train,val}.json`
-    in COCO's format and `annotations/{training,validation}/*.png` in ADE20K's. In the label maps 0 means unlabelled
-    (the generator labels every pixel), 1 is the background and 2 the first shape: use `reduce_zero_label=True` and
-    `SEGMENTATION_CLASSES`. Boxes, areas and masks in the COCO files are those of the visible part of each object.
+    One folder serves both hosts: ``images/{training,validation}/*.jpg``, with
+    ``annotations/instances_{train,val}.json`` in COCO's format and ``annotations/{training,validation}/*.png`` in
+    ADE20K's. In the label maps 0 means unlabelled (the generator labels every pixel), 1 is the background and 2 the
+    first shape: use ``reduce_zero_label=True`` and ``SEGMENTATION_CLASSES``. Boxes, areas and masks in the COCO files are those of the visible part of each object.
 
     The same arguments write the same bytes, given the same versions of numpy and OpenCV. The folder appears only when
     it is complete. A dataset that was generated before is replaced; any other folder with content is left alone.
@@ -91,7 +91,7 @@ def make_shapes(
         val_images: Number of validation images, drawn from other random streams than the training images.
         image_size: Side of the square images, in pixels; at least 64.
         seed: Seed of the dataset, 0 or more.
-        difficulty: `'quickstart'` (plain backgrounds, 1 to 4 objects, the colour hints the class) or `'textured'`
+        difficulty: ``'quickstart'`` (plain backgrounds, 1 to 4 objects, the colour hints the class) or ``'textured'``
             (textured backgrounds and objects, any colour, overlaps, objects from 16 pixels to the full image).
 
     Returns:
@@ -100,7 +100,7 @@ def make_shapes(
     Raises:
         TypeError: If a number is not an integer.
         ValueError: If an argument is out of range.
-        FileExistsError: If `root` holds something else than a generated dataset.
+        FileExistsError: If ``root`` holds something else than a generated dataset.
 
     Example:
         >>> import tempfile
@@ -147,23 +147,23 @@ def ensure_shapes(
     seed: int = 0,
     difficulty: str = "quickstart",
 ) -> bool:
-    """Write the dataset unless `root` already holds the one that these arguments give.
+    """Write the dataset unless ``root`` already holds the one that these arguments give.
 
     Args:
-        root: See `make_shapes`.
-        train_images: See `make_shapes`.
-        val_images: See `make_shapes`.
-        image_size: See `make_shapes`.
-        seed: See `make_shapes`.
-        difficulty: See `make_shapes`.
+        root: See ``make_shapes``.
+        train_images: See ``make_shapes``.
+        val_images: See ``make_shapes``.
+        image_size: See ``make_shapes``.
+        seed: See ``make_shapes``.
+        difficulty: See ``make_shapes``.
 
     Returns:
         Whether the dataset was written.
 
     Raises:
-        TypeError: See `make_shapes`.
-        ValueError: See `make_shapes`.
-        FileExistsError: See `make_shapes`.
+        TypeError: See ``make_shapes``.
+        ValueError: See ``make_shapes``.
+        FileExistsError: See ``make_shapes``.
     """
     settings_file = Path(root) / SETTINGS_FILE
     wanted = _settings(train_images, val_images, image_size, seed, difficulty)

@@ -8,7 +8,7 @@ from mmvisattn.datasets.shapes.outlines import SHAPE_CLASSES
 from mmvisattn.datasets.shapes.scene import Scene
 
 SEGMENTATION_CLASSES: tuple[str, ...] = ("background", *SHAPE_CLASSES)
-"""Classes of the label maps; value `i + 1` in a label map is class `i`, and 0 means unlabelled, as in ADE20K."""
+"""Classes of the label maps; value ``i + 1`` in a label map is class ``i``, and 0 means unlabelled, as in ADE20K."""
 
 
 def run_lengths(mask: np.ndarray) -> dict[str, Any]:
@@ -20,8 +20,8 @@ def run_lengths(mask: np.ndarray) -> dict[str, Any]:
         mask: (H, W) bool.
 
     Returns:
-        `size` as [H, W], and `counts`: lengths of alternating runs of zeros and ones in column-major order, the first
-        of zeros.
+        ``size`` as [H, W], and ``counts``: lengths of alternating runs of zeros and ones in column-major order, the
+        first of zeros.
 
     Example:
         >>> run_lengths(np.array([[False, True], [True, True]]))
@@ -42,7 +42,7 @@ def coco_annotations(scene: Scene, image_id: int, first_id: int) -> list[dict[st
         first_id: Identifier of its first annotation; the others follow.
 
     Returns:
-        Dicts with `bbox` as [x, y, width, height] in pixels and `area` in pixels.
+        Dicts with ``bbox`` as [x, y, width, height] in pixels and ``area`` in pixels.
     """
     annotations = []
     for index, label in enumerate(scene.labels):
@@ -75,8 +75,8 @@ def label_map(scene: Scene) -> np.ndarray:
         scene: The scene.
 
     Returns:
-        (H, W) uint8 holding 1 for the background and `label + 2` for an object, so that `reduce_zero_label=True`
-        yields indices into `SEGMENTATION_CLASSES`.
+        (H, W) uint8 holding 1 for the background and ``label + 2`` for an object, so that ``reduce_zero_label=True``
+        yields indices into ``SEGMENTATION_CLASSES``.
     """
     values = np.array([1, *(label + 2 for label in scene.labels)], np.uint8)
     return values[scene.instances]

@@ -13,7 +13,7 @@ CORNER_RADIUS = 0.035  # of the longer side: corners are slightly rounded, like 
 
 
 def _regular(corners: int, inner: float = 1.0) -> np.ndarray:
-    """Return a regular polygon, or a star when every second corner lies at radius `inner`.
+    """Return a regular polygon, or a star when every second corner lies at radius ``inner``.
 
     Args:
         corners: Number of corners (of outer corners, for a star).
@@ -29,7 +29,7 @@ def _regular(corners: int, inner: float = 1.0) -> np.ndarray:
 
 
 def _plus(arm: float) -> np.ndarray:
-    """Return a plus sign of half width 1 whose arms are `2 * arm` wide, as (12, 2) points."""
+    """Return a plus sign of half width 1 whose arms are ``2 * arm`` wide, as (12, 2) points."""
     quarter = np.array([[arm, -arm], [arm, -1.0], [-arm, -1.0]])
     turns = [np.array([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in np.arange(4) * -math.pi / 2]
     return np.concatenate([quarter @ turn for turn in turns])
@@ -54,7 +54,7 @@ def coverage(shape: str, centre: tuple[float, float], side: float, angle: float,
     """Rasterise one shape and return how much of each pixel it covers.
 
     Args:
-        shape: One of `SHAPE_CLASSES`.
+        shape: One of ``SHAPE_CLASSES``.
         centre: Centre (x, y) of its bounding box, in pixels.
         side: Longer side of its bounding box after the rotation, in pixels.
         angle: Rotation, in radians.

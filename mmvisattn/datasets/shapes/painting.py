@@ -7,7 +7,7 @@ import numpy as np
 
 
 def _blur(field: np.ndarray, sigma: float) -> np.ndarray:
-    """Blur (H, W) or (H, W, C) by a Gaussian of `sigma` pixels, replicating the border."""
+    """Blur (H, W) or (H, W, C) by a Gaussian of ``sigma`` pixels, replicating the border."""
     return cv2.GaussianBlur(field, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
 
 

@@ -44,7 +44,7 @@ class Scene:
     Attributes:
         image: RGB (H, W, 3), uint8.
         instances: Which object is seen in each pixel, (H, W) uint8: 0 is the background, k the k-th object.
-        labels: Class of each object, an index into `SHAPE_CLASSES`; `labels[k - 1]` belongs to object k.
+        labels: Class of each object, an index into ``SHAPE_CLASSES``; ``labels[k - 1]`` belongs to object k.
     """
 
     image: np.ndarray
@@ -113,7 +113,7 @@ def _background(rng: np.random.Generator, difficulty: Difficulty, image_size: in
 def _body(
     rng: np.random.Generator, difficulty: Difficulty, label: int, behind: np.ndarray, image_size: int
 ) -> np.ndarray:
-    """Choose an object's colour, (3,) or (H, W, 3), apart from the mean colour `behind` it, (3,)."""
+    """Choose an object's colour, (3,) or (H, W, 3), apart from the mean colour ``behind`` it, (3,)."""
     if difficulty.class_colours:
         return palette.jitter(rng, palette.CLASS_COLOURS[SHAPE_CLASSES[label]])
     order = rng.permutation(len(palette.PAINTS))
@@ -128,7 +128,7 @@ def _body(
 def draw_scene(rng: np.random.Generator, difficulty: Difficulty, image_size: int) -> Scene:
     """Draw one scene.
 
-    All randomness comes from `rng`, so the same generator state draws the same scene.
+    All randomness comes from ``rng``, so the same generator state draws the same scene.
 
     Args:
         rng: Source of randomness.
@@ -141,7 +141,7 @@ def draw_scene(rng: np.random.Generator, difficulty: Difficulty, image_size: int
 
     Example:
         >>> scene = draw_scene(np.random.default_rng(0), DIFFICULTIES["quickstart"], image_size=96)
-        >>> scene.image.shape, scene.instances.max() == len(scene.labels)
+        >>> scene.image.shape, int(scene.instances.max()) == len(scene.labels)
         ((96, 96, 3), True)
     """
     picture = _background(rng, difficulty, image_size).astype(np.float32)
