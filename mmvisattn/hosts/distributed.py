@@ -16,6 +16,8 @@ from mmengine.logging import print_log
 from mmengine.model import MMDistributedDataParallel, revert_sync_batchnorm
 from torch import distributed, nn
 
+from mmvisattn.hosts.input_error import InputError
+
 # For each launcher: where it says which process this is, of how many, and which on this machine.
 RANK_VARIABLES = {
     "pytorch": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
@@ -57,7 +59,7 @@ def prepare_processes(cfg: Config) -> None:
         cfg: The config; ``cfg.launcher`` is ``'none'``, ``'pytorch'``, ``'slurm'`` or ``'mpi'``.
 
     Raises:
-        ValueError: If the launcher has not set its environment variables, or starts more processes on this machine
+        InputError: If the launcher has not set its environment variables, or starts more processes on this machine
             than it has GPUs.
     """
     if cfg.launcher == "none":
@@ -65,7 +67,7 @@ def prepare_processes(cfg: Config) -> None:
     variables = RANK_VARIABLES[cfg.launcher]
     missing = [name for name in variables if name not in os.environ]
     if missing:
-        raise ValueError(
+        raise InputError(
             f"--launcher {cfg.launcher} needs the environment variables {', '.join(variables)}, but "
             f"{', '.join(missing)} is not set; start the processes with the launcher (tools/dist_train.sh), or leave "
             "--launcher out."
@@ -73,7 +75,7 @@ def prepare_processes(cfg: Config) -> None:
     rank, world_size, local_rank = (int(os.environ[name]) for name in variables)
     if torch.cuda.is_available():
         if local_rank >= torch.cuda.device_count():
-            raise ValueError(
+            raise InputError(
                 f"process {local_rank} on this machine has no GPU: there are {torch.cuda.device_count()}; start at "
                 "most one process per GPU."
             )
@@ -92,13 +94,13 @@ def cpu_wrapper(cfg: Config) -> dict[str, object]:
         cfg: The config.
 
     Raises:
-        ValueError: If the config asks for a wrapper other than ``MMDistributedDataParallel``.
+        InputError: If the config asks for a wrapper other than ``MMDistributedDataParallel``.
     """
     options = dict(broadcast_buffers=False, find_unused_parameters=cfg.get("find_unused_parameters", False))
     options.update(cfg.get("model_wrapper_cfg") or {})
     wrapper = options.get("type", "MMDistributedDataParallel")
     if wrapper.rsplit(".", 1)[-1] not in ("MMDistributedDataParallel", "CpuDistributedDataParallel"):
-        raise ValueError(
+        raise InputError(
             f"model_wrapper_cfg.type is '{wrapper}', which needs GPUs; on the CPU only 'MMDistributedDataParallel' "
             "works."
         )
