@@ -30,9 +30,14 @@ def deform_conv_forward(
             (samples per pass) are not needed here.
 
     Raises:
-        ValueError: channels of ``offset`` that do not fit the kernel.
+        ValueError: an ``offset`` that does not fit kernel and output.
     """
     _check_taps("deform_conv", "offset", offset, weight, 2 * geometry["deformable_group"])
+    if offset.shape[2:] != output.shape[2:]:
+        raise ValueError(
+            f"deform_conv: offset must have the output's height and width {tuple(output.shape[2:])}, got "
+            f"{tuple(offset.shape[2:])}."
+        )
     tensors = at_least_float32(input, weight, offset)
     output.copy_(torch.ops.torchvision.deform_conv2d(*tensors, *_no_mask_no_bias(*tensors), *_plain(geometry), False))
 
@@ -110,6 +115,10 @@ def modulated_deform_conv_forward(
 ) -> None:
     """Convolve with each tap moved by its offset and multiplied by its mask.
 
+    Offset and mask may be larger than the output, as in DyHead, which gives those of one feature level to the next,
+    smaller one. The compiled op then reads the first numbers of each sample in the shape that it needs; weights were
+    trained so, and so does this.
+
     Args:
         input: (B, C, H, W).
         weight: (C_out, C / group, kH, kW).
@@ -123,10 +132,11 @@ def modulated_deform_conv_forward(
             kernel_h and kernel_w are not needed here.
 
     Raises:
-        ValueError: channels of ``offset`` or ``mask`` that do not fit the kernel.
+        ValueError: an ``offset`` or ``mask`` that does not fit the kernel or is smaller than the output.
     """
     _check_taps("modulated_deform_conv", "offset", offset, weight, 2 * geometry["deformable_group"])
     _check_taps("modulated_deform_conv", "mask", mask, weight, geometry["deformable_group"])
+    offset, mask = (_first_numbers(tensor, output.shape[2:]) for tensor in (offset, mask))
     tensors = at_least_float32(input, weight, offset, mask, _bias_or_zeros(bias, weight, geometry))
     output.copy_(torch.ops.torchvision.deform_conv2d(*tensors, *_modulated(geometry), True))
 
@@ -165,10 +175,13 @@ def modulated_deform_conv_backward(
         grad_output: (B, C_out, H_out, W_out).
         **geometry: as in the forward call.
     """
+    offset, mask = (_first_numbers(tensor, grad_output.shape[2:]) for tensor in (offset, mask))
     tensors = at_least_float32(grad_output, input, weight, offset, mask, _bias_or_zeros(bias, weight, geometry))
     gradients = torch.ops.torchvision._deform_conv2d_backward(*tensors, *_modulated(geometry), True)
-    for target, gradient in zip((grad_input, grad_weight, grad_offset, grad_mask), gradients[:4], strict=True):
-        target.copy_(gradient)
+    grad_input.copy_(gradients[0])
+    grad_weight.copy_(gradients[1])
+    grad_offset.copy_(_before_zeros(gradients[2], grad_offset.shape))
+    grad_mask.copy_(_before_zeros(gradients[3], grad_mask.shape))
     if geometry["with_bias"]:
         grad_bias.copy_(gradients[4])
 
@@ -205,3 +218,23 @@ def _check_taps(op: str, argument: str, tensor: Tensor, weight: Tensor, per_tap:
             f"{op}: {argument} must have shape (batch, {per_tap * taps}, height, width), that is {per_tap} for each of "
             f"{taps} taps, got {tuple(tensor.shape)}."
         )
+
+
+def _first_numbers(tensor: Tensor, size: torch.Size) -> Tensor:
+    """The first numbers of each sample (B, C, H, W), in row-major order, as (B, C, *size)."""
+    if tensor.shape[2:] == size:
+        return tensor
+    batch, channels = tensor.shape[:2]
+    if tensor.shape[2:].numel() < size.numel():
+        raise ValueError(
+            f"modulated_deform_conv: offset and mask must not be smaller than the output's {tuple(size)}, got "
+            f"{tuple(tensor.shape[2:])}."
+        )
+    return tensor.flatten(1)[:, : channels * size.numel()].reshape(batch, channels, *size)
+
+
+def _before_zeros(gradient: Tensor, shape: torch.Size) -> Tensor:
+    """Undo :func:`_first_numbers` for a gradient: the numbers that were not read have gradient zero."""
+    numbers = gradient.flatten(1)
+    missing = shape[1:].numel() - numbers.shape[1]
+    return torch.nn.functional.pad(numbers, (0, missing)).view(shape)

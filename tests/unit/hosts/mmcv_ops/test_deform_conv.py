@@ -97,6 +97,23 @@ def test_under_autocast(random):
         assert all(parameter.grad is not None for parameter in layer.parameters())
 
 
+def test_larger_offsets_are_read_from_their_first_number_on(random):
+    from mmcv.ops import modulated_deform_conv2d
+
+    x, weight = random(2, 4, 3, 3), random(2, 4, 3, 3)
+    offset, mask = random(2, 2 * TAPS, 6, 5).requires_grad_(), random(2, TAPS, 6, 5).requires_grad_()
+    out = modulated_deform_conv2d(x, offset, mask, weight, None, 1, 1)
+    as_read = [
+        tensor.flatten(1)[:, : channels * 9].reshape(2, channels, 3, 3)
+        for tensor, channels in ((offset, 18), (mask, 9))
+    ]
+    expected = modulated_deform_conv2d(x, *as_read, weight, None, 1, 1)
+    assert torch.equal(out, expected)
+    grad = random(2, 2, 3, 3)
+    ours, theirs = (torch.autograd.grad(result, (offset, mask), grad) for result in (out, expected))
+    assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])
+
+
 def test_channels_that_do_not_fit(random):
     from mmcv.ops import deform_conv2d, modulated_deform_conv2d
 
@@ -105,3 +122,13 @@ def test_channels_that_do_not_fit(random):
         deform_conv2d(x, random(1, 17, 5, 6), weight, 1, 1)
     with pytest.raises(ValueError, match=r"modulated_deform_conv: mask must have shape \(batch, 9, height, width\)"):
         modulated_deform_conv2d(x, random(1, 18, 5, 6), random(1, 18, 5, 6), weight, None, 1, 1)
+
+
+def test_sizes_that_do_not_fit(random):
+    from mmcv.ops import deform_conv2d, modulated_deform_conv2d
+
+    x, weight = random(1, 4, 5, 6), random(3, 4, 3, 3)
+    with pytest.raises(ValueError, match=r"the output's height and width \(5, 6\), got \(6, 6\)"):
+        deform_conv2d(x, random(1, 18, 6, 6), weight, 1, 1)
+    with pytest.raises(ValueError, match=r"must not be smaller than the output's \(5, 6\), got \(5, 5\)"):
+        modulated_deform_conv2d(x, random(1, 18, 5, 6), random(1, 9, 5, 5), weight, None, 1, 1)
