@@ -1,0 +1,135 @@
+"""The same backbones in other libraries, with our weights in them.
+
+A peer is built at a size, loaded through its own name table, and called for the maps of all stages. The libraries are
+imported only when they are asked for.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from mmvisattn.checkpoints.key_map import KeyMap
+from mmvisattn.checkpoints.maps import convnext, swin
+
+Size = tuple[int, int]  # height and width of the image in pixels
+Stages = Callable[[nn.Module, Tensor], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """How to build and call a backbone of another library.
+
+    Attributes:
+        library: Its import name.
+        build: The model for images of a size.
+        stages: The maps (B, C, H, W) of all stages.
+        key_map: The table from its names to ours.
+        out_norms: Whether it normalises the maps it returns, as ours does.
+        prefix: What its state dict puts before the names of the table.
+    """
+
+    library: str
+    build: Callable[[Size], nn.Module]
+    stages: Stages
+    key_map: KeyMap
+    out_norms: bool = False
+    prefix: str = ""
+
+    def load(self, model: nn.Module, state: dict[str, Tensor]) -> None:
+        """Copy our state dict into the peer's model.
+
+        Raises:
+            ValueError: If a parameter of the peer gets no value, apart from its classifier's.
+        """
+        if not self.out_norms:
+            state = {name: tensor for name, tensor in state.items() if not name.startswith("out_norms.")}
+        theirs = {self.prefix + name: tensor for name, tensor in self.key_map.inverse().convert(state).tensors.items()}
+        missing, unexpected = model.load_state_dict(theirs, strict=False)
+        parameters = {name for name, _ in model.named_parameters()}
+        lost = [name for name in missing if name in parameters and not name.removeprefix(self.prefix).startswith(HEADS)]
+        if lost or unexpected:
+            raise ValueError(
+                f"{self.library}'s model does not take our weights: missing {lost}, left over {unexpected}"
+            )
+
+
+HEADS = ("norm.", "head", "layernorm.", "classifier", "avgpool")
+
+
+def _mmdet_swin(size: Size) -> nn.Module:
+    return importlib.import_module("mmdet.models.backbones.swin").SwinTransformer(drop_path_rate=0.0)
+
+
+def _timm_swin(size: Size) -> nn.Module:
+    timm = importlib.import_module("timm")
+    return timm.create_model("swin_tiny_patch4_window7_224", img_size=size, drop_path_rate=0.0)
+
+
+def _timm_swin_stages(model: nn.Module, image: Tensor) -> list[Tensor]:
+    maps, x = [], model.patch_embed(image)
+    for layer in model.layers:
+        x = layer(x)
+        maps.append(x.permute(0, 3, 1, 2))
+    return maps
+
+
+def _torchvision_swin(size: Size) -> nn.Module:
+    models = importlib.import_module("torchvision.models")
+    return models.swin_transformer.SwinTransformer([4, 4], 96, [2, 2, 6, 2], [3, 6, 12, 24], [7, 7])
+
+
+def _torchvision_stages(last_axis: bool) -> Stages:
+    def stages(model: nn.Module, image: Tensor) -> list[Tensor]:
+        maps, x = [], image
+        for index, layer in enumerate(model.features):
+            x = layer(x)
+            if index % 2:  # patch embedding, stage, downsampling, stage, ...
+                maps.append(x.permute(0, 3, 1, 2) if last_axis else x)
+        return maps
+
+    return stages
+
+
+def _transformers_swin(size: Size) -> nn.Module:
+    transformers = importlib.import_module("transformers")
+    stages = [f"stage{stage}" for stage in (1, 2, 3, 4)]
+    return transformers.SwinBackbone(transformers.SwinConfig(drop_path_rate=0.0, out_features=stages))
+
+
+def _timm_convnext(size: Size) -> nn.Module:
+    return importlib.import_module("timm").create_model("convnext_tiny")
+
+
+def _timm_convnext_stages(model: nn.Module, image: Tensor) -> list[Tensor]:
+    maps, x = [], model.stem(image)
+    for stage in model.stages:
+        x = stage(x)
+        maps.append(x)
+    return maps
+
+
+def _torchvision_convnext(size: Size) -> nn.Module:
+    return importlib.import_module("torchvision.models").convnext_tiny(stochastic_depth_prob=0.0)
+
+
+PEERS: dict[str, tuple[Peer, ...]] = {
+    "swin_tiny": (
+        Peer("mmdet", _mmdet_swin, lambda model, image: model(image), swin.OPENMMLAB, out_norms=True),
+        Peer("timm", _timm_swin, _timm_swin_stages, swin.TIMM),
+        Peer("torchvision", _torchvision_swin, _torchvision_stages(last_axis=True), swin.TORCHVISION),
+        Peer(
+            "transformers",
+            _transformers_swin,
+            lambda model, image: model(image).feature_maps,
+            swin.TRANSFORMERS_IN_MEMORY,
+            out_norms=True,
+            prefix="swin.",
+        ),
+    ),
+    "convnext_tiny": (
+        Peer("timm", _timm_convnext, _timm_convnext_stages, convnext.TIMM),
+        Peer("torchvision", _torchvision_convnext, _torchvision_stages(last_axis=False), convnext.TORCHVISION),
+    ),
+}
