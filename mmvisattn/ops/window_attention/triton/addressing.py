@@ -10,7 +10,7 @@ Names used throughout the kernels:
 * *token*: row number of the (B*H*W, ·) image tensor, 64 bits wide.
 * *inside*: the slot is alive and its token is in the image; a live slot outside the image is *padding*.
 * *border*: three bits per window: it is in the last column (bit 0) or row (bit 1) of windows, where the roll brought
-  both ends of the image together, or it may hold padding (bit 2).
+  both ends of the image together, or it may hold padding (bit 2: the last two rows and columns).
 * *side*: two bits per slot, the side of that seam it is on. Two slots attend freely if the sides agree in the bits that
   the window's border has: these are the regions of the shift mask, without a number per region.
 
@@ -52,6 +52,23 @@ def locate_window(window, height, width, WINDOW_H: tl.constexpr, WINDOW_W: tl.co
     # Padding is less than a window high and wide; the roll moves it up to one window towards the corner.
     may_pad = ((row >= down - 2) | (column >= across - 2)).to(tl.int32) * MAY_PAD
     return image.to(tl.int64), row * WINDOW_H, column * WINDOW_W, seam + may_pad
+
+
+@triton.jit
+def padded_window_number(image, top, left, height, width, WINDOW_H: tl.constexpr, WINDOW_W: tl.constexpr):
+    """Number of a window among those that may hold padding: the last two rows of windows, then the last two columns.
+
+    Each of them writes its share of the gradient of `pad_kv` to its own row of a buffer.
+    """
+    down = tl.cdiv(height, WINDOW_H)
+    across = tl.cdiv(width, WINDOW_W)
+    inner_down = tl.maximum(down - 2, 0)
+    inner_across = tl.maximum(across - 2, 0)
+    row = top // WINDOW_H
+    column = left // WINDOW_W
+    in_rows = (row - inner_down) * across + column
+    in_columns = (down - inner_down) * across + row * (across - inner_across) + column - inner_across
+    return image * (down * across - inner_down * inner_across) + tl.where(row >= inner_down, in_rows, in_columns)
 
 
 @triton.jit
@@ -97,6 +114,13 @@ def store_tokens(base_ptr, tile, token, inside, row_stride, HEAD_DIM: tl.constex
     offset = token[:, None] * row_stride + channel[None, :]
     tile = tile.to(base_ptr.dtype.element_ty)
     tl.store(base_ptr + offset, tile, mask=inside[:, None] & (channel < HEAD_DIM)[None, :])
+
+
+@triton.jit
+def store_sum(row_ptr, tile, chosen, HEAD_DIM: tl.constexpr, PADDED_DIM: tl.constexpr):
+    """Write the sum of the chosen rows of a (slots, PADDED_DIM) float32 tile, HEAD_DIM numbers."""
+    channel = tl.arange(0, PADDED_DIM)
+    tl.store(row_ptr + channel, tl.sum(tl.where(chosen[:, None], tile, 0.0), 0), mask=channel < HEAD_DIM)
 
 
 @triton.jit

@@ -105,7 +105,7 @@ def backward(
         return grads
     arguments.update(grad_out_ptr=grad_out.contiguous(), grad_qkv_ptr=grads[0])
     flags = {"NEED_TABLE": need_table, "NEED_MULTIPLIER": need_multiplier, "NEED_PAD": need_pad}
-    op = "whole_backward" if need_table else "whole_backward_no_table"
+    op = "whole_backward" if arguments["HAS_BIAS"] else "whole_backward_no_table"
     whole = _configuration(op, qkv, arguments)
     with torch.cuda.device_of(qkv):
         if whole is not None:
@@ -123,10 +123,11 @@ def _launch_whole_backward(
     """One launch. Returns the partial gradients of table, multiplier and padding, and the side of the bias tiles."""
     heads, slots = arguments["heads"], _tile(arguments["WINDOW_H"] * arguments["WINDOW_W"])
     splits = _splits(arguments["windows"], heads, configuration, qkv.device)
+    pad_shape = (_windows_that_may_pad(qkv, arguments), 2, heads * arguments["HEAD_DIM"])
     partials = [
         _empty((splits, heads, slots, slots), qkv) if flags["NEED_TABLE"] else None,
         _empty((splits, heads), qkv) if flags["NEED_MULTIPLIER"] else None,
-        _empty((splits, 2, heads * arguments["HEAD_DIM"]), qkv) if flags["NEED_PAD"] else None,
+        _empty(pad_shape, qkv) if flags["NEED_PAD"] else None,
     ]
     whole_window_backward[(splits * heads,)](
         bias_partial_ptr=partials[0],
@@ -154,12 +155,10 @@ def _launch_tiled_backward(
     statistics = _empty((windows, heads, 2, tokens), qkv)
 
     query_blocks = triton.cdiv(tokens, queries.block_q)
-    splits = _splits(windows, heads * query_blocks, queries, qkv.device)
-    multiplier_partial = _empty((splits, query_blocks, heads), qkv) if flags["NEED_MULTIPLIER"] else None
-    tiled_backward_queries[(splits * heads * query_blocks,)](
+    multiplier_partial = _empty((windows, query_blocks, heads), qkv) if flags["NEED_MULTIPLIER"] else None
+    tiled_backward_queries[(windows * heads * query_blocks,)](
         statistics_ptr=statistics,
         multiplier_partial_ptr=multiplier_partial,
-        splits=splits,
         NEED_QKV=need_qkv,
         NEED_MULTIPLIER=flags["NEED_MULTIPLIER"],
         **arguments,
@@ -169,17 +168,17 @@ def _launch_tiled_backward(
 
     key_blocks = triton.cdiv(tokens, keys.block_k)
     tiles = key_blocks * triton.cdiv(tokens, keys.block_q)
-    splits = _splits(windows, heads * key_blocks, keys, qkv.device) if need_qkv or flags["NEED_PAD"] else 0
+    programs = windows * heads * key_blocks if need_qkv or flags["NEED_PAD"] else 0
     bias_splits = _splits(windows, heads * tiles, keys, qkv.device) if flags["NEED_TABLE"] else 0
-    bias_partial = _empty((bias_splits, heads, tokens, tokens), qkv) if bias_splits else None
-    pad_shape = (splits, key_blocks, 2, heads * arguments["HEAD_DIM"])
+    bias_partial = _empty((bias_splits, heads, tokens, tokens), qkv) if flags["NEED_TABLE"] else None
+    pad_shape = (_windows_that_may_pad(qkv, arguments), key_blocks, 2, heads * arguments["HEAD_DIM"])
     pad_partial = _empty(pad_shape, qkv) if flags["NEED_PAD"] else None
-    if splits + bias_splits:
-        tiled_backward_keys_and_bias[(splits * heads * key_blocks + bias_splits * heads * tiles,)](
+    programs += bias_splits * heads * tiles
+    if programs:
+        tiled_backward_keys_and_bias[(programs,)](
             statistics_ptr=statistics,
             bias_partial_ptr=bias_partial,
             pad_partial_ptr=pad_partial,
-            splits=splits,
             bias_splits=bias_splits,
             NEED_QKV=need_qkv,
             NEED_TABLE=flags["NEED_TABLE"],
@@ -277,6 +276,13 @@ def _splits(windows: int, programs_per_split: int, configuration: Configuration,
     wanted = configuration.programs * _processors(device) // programs_per_split
     windows_each = triton.cdiv(windows, max(1, min(windows, wanted)))
     return triton.cdiv(windows, windows_each)
+
+
+def _windows_that_may_pad(qkv: Tensor, arguments: dict[str, Any]) -> int:
+    """Those in the last two rows and columns of windows, where `addressing.padded_window_number` counts them."""
+    down = triton.cdiv(qkv.shape[1], arguments["WINDOW_H"])
+    across = triton.cdiv(qkv.shape[2], arguments["WINDOW_W"])
+    return qkv.shape[0] * (down * across - max(down - 2, 0) * max(across - 2, 0))
 
 
 @lru_cache

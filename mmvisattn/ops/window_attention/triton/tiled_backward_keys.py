@@ -17,8 +17,10 @@ from mmvisattn.ops.window_attention.triton.addressing import (
     load_tokens,
     locate_slots,
     locate_window,
+    padded_window_number,
     scale_rows,
     shift_mask,
+    store_sum,
     store_tokens,
     through_normalisation,
 )
@@ -27,9 +29,9 @@ from mmvisattn.ops.window_attention.triton.blocks import attend_block, load_quer
 
 @triton.jit
 def _sum_keys_and_values(
-    program,  # number among these programs: split x heads x key blocks, the block fastest
+    program,  # number among these programs: windows x heads x key blocks, the block fastest
     qkv_ptr, table_ptr, multiplier_ptr, pad_kv_ptr, grad_out_ptr, grad_qkv_ptr, statistics_ptr, pad_partial_ptr,
-    windows, height, width, heads, splits, shift_y, shift_x, scale,
+    height, width, heads, shift_y, shift_x, scale,
     HEAD_DIM: tl.constexpr, PADDED_DIM: tl.constexpr, WINDOW_H: tl.constexpr, WINDOW_W: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
     HAS_BIAS: tl.constexpr, HAS_SHIFT: tl.constexpr, HAS_PAD: tl.constexpr, COSINE: tl.constexpr,
@@ -41,77 +43,66 @@ def _sum_keys_and_values(
     block = program % BLOCKS
     key_slot = block * BLOCK_K + tl.arange(0, BLOCK_K)
     head = program // BLOCKS % heads
-    split = program // BLOCKS // heads
+    window = program // BLOCKS // heads
     channels = heads * HEAD_DIM
     if COSINE:
         scale = tl.load(multiplier_ptr + head).to(tl.float32)
-    grad_pad_key = tl.zeros((PADDED_DIM,), tl.float32)
-    grad_pad_value = tl.zeros((PADDED_DIM,), tl.float32)
 
-    for window in range(split, windows, splits):
-        image, top, left, border = locate_window(window, height, width, WINDOW_H, WINDOW_W)
-        token, inside, padding = locate_slots(
-            key_slot, image, top, left, height, width, shift_y, shift_x, WINDOW_H, WINDOW_W
+    image, top, left, border = locate_window(window, height, width, WINDOW_H, WINDOW_W)
+    token, inside, padding = locate_slots(
+        key_slot, image, top, left, height, width, shift_y, shift_x, WINDOW_H, WINDOW_W
+    )
+    key = load_keys(qkv_ptr, pad_kv_ptr, 0, head, heads, token, inside, padding, HEAD_DIM, PADDED_DIM, HAS_PAD)
+    value = load_keys(qkv_ptr, pad_kv_ptr, 1, head, heads, token, inside, padding, HEAD_DIM, PADDED_DIM, HAS_PAD)
+    row_scale = tl.full((BLOCK_K,), LOG2E, tl.float32) * scale
+    if COSINE:
+        inverse_key = inverse_norm(key)
+        row_scale *= inverse_key
+    statistics_row_ptr = statistics_ptr + (window.to(tl.int64) * heads + head) * (2 * TOKENS)
+    grad_key = tl.zeros((BLOCK_K, PADDED_DIM), tl.float32)
+    grad_value = tl.zeros((BLOCK_K, PADDED_DIM), tl.float32)
+
+    for first_query in range(0, TOKENS, BLOCK_Q):
+        query_slot = first_query + tl.arange(0, BLOCK_Q)
+        query_token, query_inside, unused_padding = locate_slots(
+            query_slot, image, top, left, height, width, shift_y, shift_x, WINDOW_H, WINDOW_W
         )
-        key = load_keys(qkv_ptr, pad_kv_ptr, 0, head, heads, token, inside, padding, HEAD_DIM, PADDED_DIM, HAS_PAD)
-        value = load_keys(qkv_ptr, pad_kv_ptr, 1, head, heads, token, inside, padding, HEAD_DIM, PADDED_DIM, HAS_PAD)
-        row_scale = tl.full((BLOCK_K,), LOG2E, tl.float32) * scale
+        query = load_tokens(qkv_ptr + head * HEAD_DIM, query_token, query_inside, 3 * channels, HEAD_DIM, PADDED_DIM)
+        grad_out = load_tokens(
+            grad_out_ptr + head * HEAD_DIM, query_token, query_inside, channels, HEAD_DIM, PADDED_DIM
+        )
+        # Queries outside the image weigh nothing: their gradient of the output is zero.
+        log_sum = tl.load(statistics_row_ptr + query_slot, mask=query_inside, other=float("inf"))
+        mean_grad = tl.load(statistics_row_ptr + TOKENS + query_slot, mask=query_inside, other=0.0)
+
+        logits = tl.dot(key, tl.trans(query), input_precision=PRECISION) * row_scale[:, None]
         if COSINE:
-            inverse_key = inverse_norm(key)
-            row_scale *= inverse_key
-        statistics_row_ptr = statistics_ptr + (window * heads.to(tl.int64) + head) * (2 * TOKENS)
-        grad_key = tl.zeros((BLOCK_K, PADDED_DIM), tl.float32)
-        grad_value = tl.zeros((BLOCK_K, PADDED_DIM), tl.float32)
+            inverse_query = inverse_norm(query)
+            logits *= inverse_query[None, :]
+            query = scale_rows(query, inverse_query)
+        logits += bias_of_pairs(
+            table_ptr, query_slot[None, :], key_slot[:, None], head, heads, WINDOW_H, WINDOW_W, HAS_BIAS
+        )
+        if HAS_SHIFT:
+            logits = shift_mask(logits, key_slot, query_slot, border, top, left, shift_y, shift_x, WINDOW_H, WINDOW_W)
+        weights = tl.exp2(logits - log_sum[None, :])
+        grad_value = tl.dot(weights.to(grad_out.dtype), grad_out, acc=grad_value, input_precision=PRECISION)
+        grad_weights = tl.dot(value, tl.trans(grad_out), input_precision=PRECISION)
+        grad_logits = weights * (grad_weights - mean_grad[None, :])
+        grad_key = tl.dot(grad_logits.to(query.dtype), query, acc=grad_key, input_precision=PRECISION)
 
-        for first_query in range(0, TOKENS, BLOCK_Q):
-            query_slot = first_query + tl.arange(0, BLOCK_Q)
-            query_token, query_inside, _ = locate_slots(
-                query_slot, image, top, left, height, width, shift_y, shift_x, WINDOW_H, WINDOW_W
-            )
-            query = load_tokens(
-                qkv_ptr + head * HEAD_DIM, query_token, query_inside, 3 * channels, HEAD_DIM, PADDED_DIM
-            )
-            grad_out = load_tokens(
-                grad_out_ptr + head * HEAD_DIM, query_token, query_inside, channels, HEAD_DIM, PADDED_DIM
-            )
-            # Queries outside the image weigh nothing: their gradient of the output is zero.
-            log_sum = tl.load(statistics_row_ptr + query_slot, mask=query_inside, other=float("inf"))
-            mean_grad = tl.load(statistics_row_ptr + TOKENS + query_slot, mask=query_inside, other=0.0)
-
-            logits = tl.dot(key, tl.trans(query), input_precision=PRECISION) * row_scale[:, None]
-            if COSINE:
-                inverse_query = inverse_norm(query)
-                logits *= inverse_query[None, :]
-                query = scale_rows(query, inverse_query)
-            logits += bias_of_pairs(
-                table_ptr, query_slot[None, :], key_slot[:, None], head, heads, WINDOW_H, WINDOW_W, HAS_BIAS
-            )
-            if HAS_SHIFT:
-                logits = shift_mask(
-                    logits, key_slot, query_slot, border, top, left, shift_y, shift_x, WINDOW_H, WINDOW_W
-                )
-            weights = tl.exp2(logits - log_sum[None, :])
-            grad_value = tl.dot(weights.to(grad_out.dtype), grad_out, acc=grad_value, input_precision=PRECISION)
-            grad_weights = tl.dot(value, tl.trans(grad_out), input_precision=PRECISION)
-            grad_logits = weights * (grad_weights - mean_grad[None, :])
-            grad_key = tl.dot(grad_logits.to(query.dtype), query, acc=grad_key, input_precision=PRECISION)
-
-        if COSINE:
-            grad_key, _ = through_normalisation(grad_key, scale_rows(key, inverse_key), inverse_key)
-        grad_key *= scale
-        if NEED_QKV:
-            key_grad_ptr = grad_qkv_ptr + channels + head * HEAD_DIM
-            store_tokens(key_grad_ptr, grad_key, token, inside, 3 * channels, HEAD_DIM, PADDED_DIM)
-            store_tokens(key_grad_ptr + channels, grad_value, token, inside, 3 * channels, HEAD_DIM, PADDED_DIM)
-        if NEED_PAD and border & MAY_PAD:
-            grad_pad_key += tl.sum(tl.where(padding[:, None], grad_key, 0.0), 0)
-            grad_pad_value += tl.sum(tl.where(padding[:, None], grad_value, 0.0), 0)
-
-    if NEED_PAD:
-        channel = tl.arange(0, PADDED_DIM)
-        row_ptr = pad_partial_ptr + (split * BLOCKS + block) * (2 * channels) + head * HEAD_DIM + channel
-        tl.store(row_ptr, grad_pad_key, mask=channel < HEAD_DIM)
-        tl.store(row_ptr + channels, grad_pad_value, mask=channel < HEAD_DIM)
+    if COSINE:
+        grad_key, unused_along = through_normalisation(grad_key, scale_rows(key, inverse_key), inverse_key)
+    grad_key *= scale
+    if NEED_QKV:
+        key_grad_ptr = grad_qkv_ptr + channels + head * HEAD_DIM
+        store_tokens(key_grad_ptr, grad_key, token, inside, 3 * channels, HEAD_DIM, PADDED_DIM)
+        store_tokens(key_grad_ptr + channels, grad_value, token, inside, 3 * channels, HEAD_DIM, PADDED_DIM)
+    if NEED_PAD and border & MAY_PAD:
+        number = padded_window_number(image, top, left, height, width, WINDOW_H, WINDOW_W) * BLOCKS + block
+        pad_row_ptr = pad_partial_ptr + number * (2 * channels) + head * HEAD_DIM
+        store_sum(pad_row_ptr, grad_key, padding, HEAD_DIM, PADDED_DIM)
+        store_sum(pad_row_ptr + channels, grad_value, padding, HEAD_DIM, PADDED_DIM)
 
 
 @triton.jit
@@ -136,14 +127,14 @@ def _sum_bias(
 
     for window in range(split, windows, splits):
         image, top, left, border = locate_window(window, height, width, WINDOW_H, WINDOW_W)
-        token, inside, _ = locate_slots(
+        token, inside, unused_padding = locate_slots(
             query_slot, image, top, left, height, width, shift_y, shift_x, WINDOW_H, WINDOW_W
         )
         grad_out = load_tokens(grad_out_ptr + head * HEAD_DIM, token, inside, heads * HEAD_DIM, HEAD_DIM, PADDED_DIM)
-        query, row_scale, _ = load_queries(
+        query, row_scale, unused_inverse = load_queries(
             qkv_ptr, multiplier_ptr, token, inside, head, heads, scale, HEAD_DIM, PADDED_DIM, COSINE
         )
-        logits, _, value = attend_block(
+        logits, unused_key, value = attend_block(
             query, row_scale, query_slot, key_slot, qkv_ptr, table_ptr, pad_kv_ptr, head, heads,
             image, top, left, border, height, width, shift_y, shift_x,
             HEAD_DIM, PADDED_DIM, WINDOW_H, WINDOW_W, HAS_BIAS, HAS_SHIFT, HAS_PAD, COSINE, PRECISION,
@@ -160,7 +151,7 @@ def _sum_bias(
     tl.store(tile_ptr + pair, grad_bias, mask=(query_slot < TOKENS)[:, None] & (key_slot < TOKENS)[None, :])
 
 
-@triton.jit(do_not_specialize=["windows", "height", "width", "heads", "splits", "bias_splits", "shift_y", "shift_x"])
+@triton.jit(do_not_specialize=["windows", "height", "width", "heads", "bias_splits", "shift_y", "shift_x"])
 def tiled_backward_keys_and_bias(
     qkv_ptr,  # (B, H, W, 3C)
     table_ptr,  # ((2h-1)*(2w-1), heads), any float type; unused without HAS_BIAS
@@ -170,12 +161,11 @@ def tiled_backward_keys_and_bias(
     grad_qkv_ptr,  # (B, H, W, 3C), the key and value thirds are written; unused without NEED_QKV
     statistics_ptr,  # (windows, heads, 2, TOKENS) float32, from `tiled_backward_queries`
     bias_partial_ptr,  # (bias_splits, heads, TOKENS, TOKENS) float32; unused without NEED_TABLE
-    pad_partial_ptr,  # (splits, key blocks, 2, C) float32; unused without NEED_PAD
+    pad_partial_ptr,  # (windows that may hold padding, key blocks, 2, C) float32; unused without NEED_PAD
     windows,
     height,
     width,
     heads,
-    splits,  # programs per head and key block; 0 if neither keys, values nor padding need a gradient
     bias_splits,  # programs per head and bias tile; 0 if the table needs no gradient
     shift_y,
     shift_x,
@@ -195,15 +185,17 @@ def tiled_backward_keys_and_bias(
     NEED_TABLE: tl.constexpr,
     NEED_PAD: tl.constexpr,
 ):
-    """Grid: splits x heads x key blocks, then bias_splits x heads x query blocks x key blocks, on one axis."""
+    """Grid: windows x heads x key blocks (none if only the table needs a gradient), then bias_splits x heads x query blocks x key blocks, on one axis."""
     TOKENS: tl.constexpr = WINDOW_H * WINDOW_W
-    key_programs = splits * heads * tl.cdiv(TOKENS, BLOCK_K)
+    key_programs = 0
+    if NEED_QKV or NEED_PAD:
+        key_programs = windows * heads * tl.cdiv(TOKENS, BLOCK_K)
     program = tl.program_id(0)
     if program < key_programs:
         if NEED_QKV or NEED_PAD:
             _sum_keys_and_values(
                 program, qkv_ptr, table_ptr, multiplier_ptr, pad_kv_ptr, grad_out_ptr, grad_qkv_ptr, statistics_ptr,
-                pad_partial_ptr, windows, height, width, heads, splits, shift_y, shift_x, scale,
+                pad_partial_ptr, height, width, heads, shift_y, shift_x, scale,
                 HEAD_DIM, PADDED_DIM, WINDOW_H, WINDOW_W, BLOCK_Q, BLOCK_K,
                 HAS_BIAS, HAS_SHIFT, HAS_PAD, COSINE, PRECISION, NEED_QKV, NEED_PAD,
             )  # fmt: skip

@@ -44,8 +44,10 @@ def tiled_forward(
     window = tl.program_id(0) // BLOCKS // heads
 
     image, top, left, border = locate_window(window, height, width, WINDOW_H, WINDOW_W)
-    token, inside, _ = locate_slots(query_slot, image, top, left, height, width, shift_y, shift_x, WINDOW_H, WINDOW_W)
-    query, row_scale, _ = load_queries(
+    token, inside, unused_padding = locate_slots(
+        query_slot, image, top, left, height, width, shift_y, shift_x, WINDOW_H, WINDOW_W
+    )
+    query, row_scale, unused_inverse = load_queries(
         qkv_ptr, multiplier_ptr, token, inside, head, heads, scale, HEAD_DIM, PADDED_DIM, COSINE
     )
     largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
@@ -53,7 +55,7 @@ def tiled_forward(
     out = tl.zeros((BLOCK_Q, PADDED_DIM), tl.float32)
     for first_key in range(0, TOKENS, BLOCK_K):
         key_slot = first_key + tl.arange(0, BLOCK_K)
-        logits, _, value = attend_block(
+        logits, unused_key, value = attend_block(
             query, row_scale, query_slot, key_slot, qkv_ptr, table_ptr, pad_kv_ptr, head, heads,
             image, top, left, border, height, width, shift_y, shift_x,
             HEAD_DIM, PADDED_DIM, WINDOW_H, WINDOW_W, HAS_BIAS, HAS_SHIFT, HAS_PAD, COSINE, PRECISION,
@@ -65,5 +67,5 @@ def tiled_forward(
         out = tl.dot(weights.to(value.dtype), value, acc=out * shrink[:, None], input_precision=PRECISION)
         largest = new_largest
 
-    out_head_ptr = out_ptr + head * HEAD_DIM
-    store_tokens(out_head_ptr, out / total[:, None], token, inside, heads * HEAD_DIM, HEAD_DIM, PADDED_DIM)
+    out *= (1.0 / total)[:, None]
+    store_tokens(out_ptr + head * HEAD_DIM, out, token, inside, heads * HEAD_DIM, HEAD_DIM, PADDED_DIM)

@@ -16,8 +16,10 @@ from mmvisattn.ops.window_attention.triton.addressing import (
     load_tokens,
     locate_slots,
     locate_window,
+    padded_window_number,
     scale_rows,
     shift_mask,
+    store_sum,
     store_tokens,
     through_normalisation,
 )
@@ -78,7 +80,7 @@ def whole_window_forward(
             logits = shift_mask(logits, slot, slot, border, top, left, shift_y, shift_x, WINDOW_H, WINDOW_W)
 
         weights = tl.exp2(logits - tl.max(logits, 1)[:, None])
-        out = tl.dot(weights.to(value.dtype), value, input_precision=PRECISION) / tl.sum(weights, 1)[:, None]
+        out = tl.dot(weights.to(value.dtype), value, input_precision=PRECISION) * (1.0 / tl.sum(weights, 1))[:, None]
         store_tokens(out_ptr + head * HEAD_DIM, out, token, inside, channels, HEAD_DIM, PADDED_DIM)
 
 
@@ -92,7 +94,7 @@ def whole_window_backward(
     grad_qkv_ptr,  # (B, H, W, 3C); unused without NEED_QKV
     bias_partial_ptr,  # (splits, heads, SLOTS, SLOTS) float32; unused without NEED_TABLE
     multiplier_partial_ptr,  # (splits, heads) float32; unused without NEED_MULTIPLIER
-    pad_partial_ptr,  # (splits, 2, C) float32; unused without NEED_PAD
+    pad_partial_ptr,  # (windows that may hold padding, 2, C) float32; unused without NEED_PAD
     windows,
     height,
     width,
@@ -130,8 +132,6 @@ def whole_window_backward(
     query_ptr = qkv_ptr + head * HEAD_DIM
     grad_bias = tl.zeros((SLOTS, SLOTS), tl.float32)
     grad_multiplier = tl.zeros((SLOTS,), tl.float32)
-    grad_pad_key = tl.zeros((PADDED_DIM,), tl.float32)
-    grad_pad_value = tl.zeros((PADDED_DIM,), tl.float32)
 
     for window in range(split, windows, splits):
         image, top, left, border = locate_window(window, height, width, WINDOW_H, WINDOW_W)
@@ -153,7 +153,7 @@ def whole_window_backward(
         if HAS_SHIFT:
             logits = shift_mask(logits, slot, slot, border, top, left, shift_y, shift_x, WINDOW_H, WINDOW_W)
         weights = tl.exp2(logits - tl.max(logits, 1)[:, None])
-        weights = weights / tl.sum(weights, 1)[:, None]
+        weights *= (1.0 / tl.sum(weights, 1))[:, None]
 
         grad_out = load_tokens(grad_out_ptr + head * HEAD_DIM, token, inside, channels, HEAD_DIM, PADDED_DIM)
         value = load_keys(qkv_ptr, pad_kv_ptr, 1, head, heads, token, inside, padding, HEAD_DIM, PADDED_DIM, HAS_PAD)
@@ -164,7 +164,9 @@ def whole_window_backward(
                 value_grad_ptr = grad_qkv_ptr + 2 * channels + head * HEAD_DIM
                 store_tokens(value_grad_ptr, grad_value, token, inside, 3 * channels, HEAD_DIM, PADDED_DIM)
             if NEED_PAD and border & MAY_PAD:
-                grad_pad_value += tl.sum(tl.where(padding[:, None], grad_value, 0.0), 0)
+                number = padded_window_number(image, top, left, height, width, WINDOW_H, WINDOW_W)
+                pad_row_ptr = pad_partial_ptr + number * (2 * channels) + head * HEAD_DIM
+                store_sum(pad_row_ptr + channels, grad_value, padding, HEAD_DIM, PADDED_DIM)
         grad_logits = weights * (grad_weights - tl.sum(weights * grad_weights, 1)[:, None])
         if NEED_TABLE:
             grad_bias += grad_logits
@@ -181,21 +183,18 @@ def whole_window_backward(
         if NEED_QKV or NEED_PAD:
             grad_key = tl.dot(tl.trans(narrow), query, input_precision=PRECISION)
             if COSINE:
-                grad_key, _ = through_normalisation(grad_key, key, inverse_key)
+                grad_key, unused_along = through_normalisation(grad_key, key, inverse_key)
             grad_key *= scale
             if NEED_QKV:
                 key_grad_ptr = grad_qkv_ptr + channels + head * HEAD_DIM
                 store_tokens(key_grad_ptr, grad_key, token, inside, 3 * channels, HEAD_DIM, PADDED_DIM)
             if NEED_PAD and border & MAY_PAD:
-                grad_pad_key += tl.sum(tl.where(padding[:, None], grad_key, 0.0), 0)
+                number = padded_window_number(image, top, left, height, width, WINDOW_H, WINDOW_W)
+                pad_row_ptr = pad_partial_ptr + number * (2 * channels) + head * HEAD_DIM
+                store_sum(pad_row_ptr, grad_key, padding, HEAD_DIM, PADDED_DIM)
 
     if NEED_TABLE:
         pair = slot[:, None] * SLOTS + slot[None, :]
         tl.store(bias_partial_ptr + tl.program_id(0).to(tl.int64) * (SLOTS * SLOTS) + pair, grad_bias)
     if NEED_MULTIPLIER:
         tl.store(multiplier_partial_ptr + tl.program_id(0), tl.sum(grad_multiplier, 0))
-    if NEED_PAD:
-        channel = tl.arange(0, PADDED_DIM)
-        row_ptr = pad_partial_ptr + split * (2 * channels) + head * HEAD_DIM + channel
-        tl.store(row_ptr, grad_pad_key, mask=channel < HEAD_DIM)
-        tl.store(row_ptr + channels, grad_pad_value, mask=channel < HEAD_DIM)

@@ -1,0 +1,109 @@
+"""Forward and every gradient against the float64 specification, on shapes that cover all pairs of choices.
+
+The yardstick is eager PyTorch at the same dtype: the specification with every intermediate rounded to that dtype, as a
+model in half precision computes it. The kernels may be at most twice as far from float64.
+"""
+
+import itertools
+import random
+
+import pytest
+import torch
+
+from mmvisattn.ops import window_attention
+from mmvisattn.ops.window_attention import reference
+
+# Windows that one tile holds, and windows that need several.
+WINDOWS = ((1, 1), (2, 3), (1, 32), (7, 7), (8, 8), (5, 12), (9, 8), (3, 32), (10, 7), (12, 11))
+SIZES = ("one", "smaller", "exact", "ragged")
+SHIFTS = ("none", "half", "rows", "columns", "most")
+HEAD_DIMS = (8, 16, 24, 32, 56, 64, 72, 80, 96, 128)
+DTYPES = (torch.float32, torch.float16)
+YES_NO = (False, True)
+CHOICES = {
+    "window": WINDOWS,
+    "size": SIZES,
+    "shift": SHIFTS,
+    "head_dim": HEAD_DIMS,
+    "dtype": DTYPES,
+    "bias": YES_NO,
+    "cosine": YES_NO,
+    "pad": YES_NO,
+    "batch_and_heads": ((1, 1), (2, 1), (1, 3)),
+}
+
+
+def covering_cases():
+    """Cases such that every pair of values of every two choices occurs in one. Greedy, from a fixed seed."""
+    rng = random.Random(0)
+    names = list(CHOICES)
+    open_pairs = {
+        ((a, x), (b, y)) for a, b in itertools.combinations(names, 2) for x in CHOICES[a] for y in CHOICES[b]
+    }
+    cases = []
+    while open_pairs:
+        first = min(open_pairs, key=str)
+        best, best_closed = None, set()
+        for _ in range(40):
+            case = {name: rng.choice(values) for name, values in CHOICES.items()} | dict(first)
+            closed = open_pairs & set(itertools.combinations(case.items(), 2))
+            if len(closed) > len(best_closed):
+                best, best_closed = case, closed
+        cases.append(best)
+        open_pairs -= best_closed
+    return cases
+
+
+def size_of(kind, window):
+    rows, columns = window
+    sizes = {
+        "one": (1, 1),
+        "smaller": (max(1, rows - 1), max(1, columns - 2)),
+        "exact": (rows, 2 * columns),
+        "ragged": (rows + 1, columns),
+    }
+    return sizes[kind]
+
+
+def shift_of(kind, window):
+    rows, columns = window
+    shifts = {
+        "none": (0, 0),
+        "half": (rows // 2, columns // 2),
+        "rows": (rows // 2, 0),
+        "columns": (0, columns // 2),
+        "most": (rows - 1, columns - 1),
+    }
+    return shifts[kind]
+
+
+def results(call, dtype, impl):
+    """Output and gradients, by name."""
+    call = call.as_input(dtype)
+    out = window_attention(**call.arguments(), impl=impl)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).sin().mul(7).cos().view_as(out)
+    grads = torch.autograd.grad(out, list(call.tensors.values()), weights.to(dtype), materialize_grads=True)
+    return {"out": out} | dict(zip(call.tensors, grads, strict=True))
+
+
+def identity(case):
+    return "-".join(str(value).removeprefix("torch.").replace(" ", "") for value in case.values())
+
+
+@pytest.mark.parametrize("case", covering_cases(), ids=identity)
+def test_errors_are_at_most_twice_those_of_eager(case, make_call, monkeypatch):
+    case = dict(case)
+    dtype, window = case["dtype"], case.pop("window")
+    batch, heads = case.pop("batch_and_heads")
+    size, shift = size_of(case.pop("size"), window), shift_of(case.pop("shift"), window)
+    call = make_call(size, window, shift, batch=batch, heads=heads, **case)
+    exact = results(call, torch.float64, "reference")
+    ours = results(call, dtype, "triton")
+    monkeypatch.setattr(reference, "wide_dtype", lambda narrow: narrow)
+    eager = results(call, dtype, "reference")
+    for name, truth in exact.items():
+        assert ours[name].isfinite().all(), name
+        error, allowed = (ours[name] - truth).norm(), 2 * (eager[name] - truth).norm()
+        # Sums are kept in float32; where eager happens to be nearly exact, two of their roundings are no error.
+        allowed += 2 * torch.finfo(torch.float32).eps * truth.norm()
+        assert error <= allowed, (name, error / truth.norm(), allowed / truth.norm())
