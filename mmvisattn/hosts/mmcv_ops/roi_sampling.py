@@ -37,7 +37,7 @@ def corners(y: Tensor, x: Tensor, height: int, width: int) -> list[tuple[Tensor,
         (next_row, column, down * (1 - right)),
         (next_row, next_column, down * right),
     )
-    return [((r * width + c).long(), weight * inside) for r, c, weight in weighted]
+    return [(r.long() * width + c.long(), weight * inside) for r, c, weight in weighted]
 
 
 def sample(feature: Tensor, batch_index: Tensor, y: Tensor, x: Tensor) -> Tensor:
