@@ -1,9 +1,9 @@
 """RoIAlign (He et al. 2017), with average or maximum over the sample points of a bin.
 
 Semantics after ``csrc/pytorch/cpu/roi_align.cpp`` of mmcv (Apache-2.0). Average pooling is torchvision's op; its
-gradient on CUDA sums in no fixed order unless PyTorch's deterministic mode is on. Maximum pooling is PyTorch; mmcv keeps
-the places of the maxima in the type of the input, so in half precision their gradients land on rounded places, as with
-the compiled op.
+gradient on CUDA sums in no fixed order unless PyTorch's deterministic mode is on. Maximum pooling is PyTorch; mmcv
+keeps the places of the maxima in the type of the input, so in half precision their gradients land on rounded places, as
+with the compiled op.
 """
 
 import torch
