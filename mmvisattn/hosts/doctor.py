@@ -4,13 +4,14 @@ Every check is a small function that returns a :class:`Finding`; :func:`examine`
 one screen. Nothing here changes the environment.
 """
 
+import contextlib
 import importlib
 import platform
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 ENVIRONMENT = "tools/environment"  # where the tested versions are written down
 OPENCV_WHEELS = ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless")
@@ -39,18 +40,34 @@ class Finding:
         return not self.remedy
 
 
-def installed_version(*distributions: str) -> str | None:
-    """Name and version of the first of these distributions that is installed, or None.
+def distributions(names: Sequence[str]) -> list[Distribution]:
+    """Those of these distributions that are installed, the one that Python imports first at the front."""
+    found = []
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(distribution(name))
+    order = {folder: position for position, folder in reversed(list(enumerate(sys.path)))}
+    return sorted(found, key=lambda each: order.get(str(each.locate_file("")), len(order)))
+
+
+def installed_version(*names: str) -> str | None:
+    """Name and version of that one of these distributions which Python imports, or None when none is installed.
 
     >>> installed_version('no-such-package', 'torch').split()[0]
     'torch'
     """
-    for name in distributions:
-        try:
-            return f"{name} {version(name)}"
-        except PackageNotFoundError:
-            continue
-    return None
+    found = distributions(names)
+    return f"{found[0].metadata['Name']} {found[0].version}" if found else None
+
+
+def side_by_side(names: Sequence[str]) -> list[str]:
+    """Name and version of those of these distributions that share a folder with the first one found.
+
+    Only they overwrite each other's files; an environment layered on another may well see a second one further down.
+    """
+    found = distributions(names)
+    shared = [each for each in found if each.locate_file("") == found[0].locate_file("")]
+    return [f"{each.metadata['Name']} {each.version}" for each in shared]
 
 
 def release(text: str) -> tuple[int, ...]:
@@ -124,7 +141,7 @@ def check_torchvision() -> Finding:
 
 def check_opencv() -> Finding:
     """Exactly one OpenCV wheel, and it imports."""
-    wheels = [found for name in OPENCV_WHEELS if (found := installed_version(name))]
+    wheels = side_by_side(OPENCV_WHEELS)
     headless = pip_install("opencv-python-headless")
     if not wheels:
         return Finding("opencv", "not installed (mmcv needs it)", headless)
@@ -154,7 +171,7 @@ def check_mmengine() -> Finding:
 
 def check_mmcv() -> Finding:
     """An mmcv that the installed mmdet and mmseg accept (2.0.0rc4 up to, not including, 2.2.0)."""
-    wheels = [found for name in MMCV_WHEELS if (found := installed_version(name))]
+    wheels = side_by_side(MMCV_WHEELS)
     remedy = pip_install("mmcv-lite==2.1.0", no_deps=True)
     if not wheels:
         return Finding("mmcv", "not installed", remedy)
@@ -162,7 +179,8 @@ def check_mmcv() -> Finding:
         names = " ".join(found.split()[0] for found in wheels)
         remove = f"{sys.executable} -m pip uninstall -y {names}"
         return Finding("mmcv", "several wheels overwrite each other: " + ", ".join(wheels), f"{remove} && {remedy}")
-    stock_hosts = installed_version("mmdet") or installed_version("mmsegmentation")
+    hosts = [found for names in HOSTS.values() if (found := installed_version(*names))]
+    stock_hosts = ", ".join(host for host in hosts if not host.startswith("onedl"))
     if stock_hosts and not (2, 0) <= release(wheels[0].split()[1]) < (2, 2):
         return Finding("mmcv", f"{wheels[0]}, but {stock_hosts} accepts >=2.0.0,<2.2.0 only", remedy)
     return Finding("mmcv", wheels[0])

@@ -20,6 +20,7 @@ def pretend(monkeypatch):
             return next((f"{name} {installed[name]}" for name in names if name in installed), None)
 
         monkeypatch.setattr(doctor, "installed_version", version)
+        monkeypatch.setattr(doctor, "side_by_side", lambda names: [found for name in names if (found := version(name))])
         monkeypatch.setattr(doctor, "import_error", lambda module: dict(broken).get(module))
 
     return apply
@@ -92,3 +93,16 @@ def test_exit_code_tells(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "CHECKS", (lambda: doctor.Finding("torch", "not installed", "pip install torch"),))
     assert doctor.main() == 1
     assert "-> pip install torch" in capsys.readouterr().out
+
+
+def test_wheels_of_layered_environments_do_not_count_as_side_by_side(tmp_path, monkeypatch):
+    for folder, name in (("upper", "one"), ("upper", "two"), ("lower", "three")):
+        info = tmp_path / folder / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "lower"))
+    monkeypatch.syspath_prepend(str(tmp_path / "upper"))
+    assert doctor.side_by_side(("three", "two", "one")) == ["two 1.0", "one 1.0"]
+    assert doctor.installed_version("three", "two") == "two 1.0"
+    assert doctor.side_by_side(("three", "absent")) == ["three 1.0"]
+    assert doctor.side_by_side(("absent",)) == []
