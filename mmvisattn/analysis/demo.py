@@ -229,11 +229,7 @@ def use_host_backbone(cfg: Config) -> None:
 
 
 def device_name() -> str:
-    """Name the device that training will run on.
-
-    >>> bool(device_name())
-    True
-    """
+    """The device that training will run on."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return f"the CPU, {torch.get_num_threads()} threads"

@@ -107,7 +107,7 @@ def save_prediction_sheet(
     widths = ([1.0] * len(COLUMNS) + [0.06]) * blocks
     size = (_TILE * sum(widths[:-1]), _TILE * rows + 0.6)
     figure = Figure(figsize=size, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.04, wspace=0, hspace=0)
     figure.suptitle(title, fontsize=11)
     grid = figure.add_gridspec(rows, len(widths) - 1, width_ratios=widths[:-1])
     for position, example in enumerate(examples):

@@ -48,6 +48,7 @@ def save_training_curves(histories: dict[str, History], path: Path) -> None:
     loss_axes.set(title="training loss", xlabel="iteration", yscale="log")
     score_axes.set(title="score on held-out images", xlabel="iteration", ylim=(0, 1))
     for axes in (loss_axes, score_axes):
+        axes.set_xlim(left=0)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         if axes.has_data():

@@ -80,8 +80,8 @@ def make_shapes(
     One folder serves both hosts: ``images/{training,validation}/*.jpg``, with
     ``annotations/instances_{train,val}.json`` in COCO's format and ``annotations/{training,validation}/*.png`` in
     ADE20K's. In the label maps 0 means unlabelled (the generator labels every pixel), 1 is the background and 2 the
-    first shape: use ``reduce_zero_label=True`` and ``SEGMENTATION_CLASSES``.
-    Boxes, areas and masks in the COCO files are those of the visible part of each object.
+    first shape: use ``reduce_zero_label=True`` and ``SEGMENTATION_CLASSES``. Boxes, areas and masks in the COCO files
+    are those of the visible part of each object.
 
     The same arguments write the same bytes, given the same versions of numpy and OpenCV. The folder appears only when
     it is complete. A dataset that was generated before is replaced; any other folder with content is left alone.
