@@ -47,6 +47,9 @@ OPTIM_WRAPPER_CONSTRUCTORS = scoped_child(mmengine_registry.OPTIM_WRAPPER_CONSTR
 REGISTERED: tuple[tuple[Registry, str, str], ...] = (
     # backbones
     (MODELS, "SwinTransformer", "mmvisattn.backbones.swin"),
+    (MODELS, "SwinTransformerV2", "mmvisattn.backbones.swin_v2"),
+    (MODELS, "ConvNeXt", "mmvisattn.backbones.convnext"),
+    (MODELS, "ConvNeXtV2", "mmvisattn.backbones.convnext"),
     # training
     (OPTIM_WRAPPER_CONSTRUCTORS, "LayerDecayOptimWrapperConstructor", "mmvisattn.engine.layer_decay"),
     (HOOKS, "ChannelContractHook", "mmvisattn.engine.hooks.channel_contract"),

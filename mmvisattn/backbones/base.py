@@ -39,7 +39,7 @@ class Backbone(nn.Module):
     """The family's architectures by name."""
 
     no_decay_words: ClassVar[tuple[str, ...]] = ()
-    """Last parts of the names of parameters with more than one axis that weight decay should spare."""
+    """Parts of the names of parameters with more than one axis, or of their modules, that weight decay should spare."""
 
     patch_embed: nn.Module
     stages: nn.ModuleList
@@ -155,12 +155,13 @@ class Backbone(nn.Module):
     def no_weight_decay(self) -> set[str]:
         """Return the names of the parameters that weight decay should spare.
 
-        These are all with at most one axis (biases, norms, layer scales) and those named in ``no_decay_words``.
+        These are all with at most one axis (biases, norms, layer scales) and those with a part of their name in
+        ``no_decay_words``.
         """
         return {
             name
             for name, parameter in self.named_parameters()
-            if parameter.ndim <= 1 or name.split(".")[-1] in self.no_decay_words
+            if parameter.ndim <= 1 or not set(self.no_decay_words).isdisjoint(name.split("."))
         }
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:

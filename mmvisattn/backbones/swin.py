@@ -4,76 +4,26 @@ Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted Win
 Official code and weights: https://github.com/microsoft/Swin-Transformer (MIT).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from mmvisattn.backbones.arch import per_stage, resolve_arch
-from mmvisattn.backbones.base import Backbone
+from mmvisattn.backbones.arch import resolve_arch
 from mmvisattn.backbones.initialization import InitConfig
-from mmvisattn.backbones.options import Becomes, IntoArch, Only, Ported, accepts_host_options
+from mmvisattn.backbones.options import Becomes, Ported, accepts_host_options
+from mmvisattn.backbones.shifted_windows import SHIFTED_WINDOW_OPTIONS, Position, ShiftedWindowBackbone, SwinArch
 from mmvisattn.layers.blocks import PreNormBlock
-from mmvisattn.layers.config_types import check_choice
 from mmvisattn.layers.downsample import PatchMerging
 from mmvisattn.layers.drop_path import drop_path_rates
 from mmvisattn.layers.mlp import Mlp
 from mmvisattn.layers.norm import build_norm
 from mmvisattn.layers.patch_embed import PatchEmbed
-from mmvisattn.layers.position import add_position_embedding
 from mmvisattn.layers.stage import Stage
-from mmvisattn.layers.token_mixers.window_attention import SmallMap, WindowAttention
+from mmvisattn.layers.token_mixers.window_attention import WindowAttention
+from mmvisattn.layers.token_mixers.windows import SmallMap
 from mmvisattn.ops.dispatch import Impl
-from mmvisattn.ops.validation import as_pair
-
-Position = Literal["relative", "absolute", "relative+absolute", "none"]
-
-
-@dataclass(frozen=True)
-class SwinArch:
-    """Sizes of a Swin Transformer.
-
-    Args:
-        embed_dim: Channels of the first stage; every further stage has twice as many.
-        depths: Number of blocks of each stage.
-        num_heads: Number of attention heads of each stage.
-        mlp_ratio: Hidden channels of the MLP over its input channels.
-        patch_size: Side of a patch in pixels.
-        qkv_bias: Whether the qkv projections have a bias.
-        patch_norm: Whether the patch embedding and the patch mergings normalise.
-
-    Raises:
-        ValueError: If ``depths`` and ``num_heads`` are not positive integers, one per stage, or the heads of a stage
-            do not divide its channels.
-    """
-
-    embed_dim: int
-    depths: Sequence[int]
-    num_heads: Sequence[int]
-    mlp_ratio: float = 4.0
-    patch_size: int = 4
-    qkv_bias: bool = True
-    patch_norm: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "depths", per_stage("depths", self.depths))
-        object.__setattr__(self, "num_heads", per_stage("num_heads", self.num_heads, len(self.depths)))
-        if any(dim % heads for dim, heads in zip(self.dims, self.num_heads, strict=True)):
-            raise ValueError(f"num_heads must divide the channels {self.dims} of the stages, got {self.num_heads}")
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """Channels of each stage."""
-        return tuple(self.embed_dim * 2**stage for stage in range(len(self.depths)))
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Stride of each stage, in pixels."""
-        return tuple(self.patch_size * 2**stage for stage in range(len(self.depths)))
-
 
 # Section 3.3 and table 7 of the paper.
 SWIN_ARCHS = {
@@ -92,31 +42,10 @@ def _window_from_stage_cfgs(stage_cfgs: Any) -> int:
 
 
 # Options of SwinTransformer in MMDetection, MMSegmentation and MMPretrain that go by another name here.
-PORTED: Ported = {
-    "embed_dims": IntoArch("embed_dim"),
-    "depths": IntoArch("depths"),
-    "num_heads": IntoArch("num_heads"),
-    "mlp_ratio": IntoArch("mlp_ratio"),
-    "patch_size": IntoArch("patch_size"),
-    "qkv_bias": IntoArch("qkv_bias"),
-    "patch_norm": IntoArch("patch_norm"),
-    "img_size": Becomes("pretrain_img_size"),
-    "use_abs_pos_embed": Becomes("position", {True: "relative+absolute", False: "relative"}.__getitem__),
-    "pad_small_map": Becomes("small_map", {True: "pad", False: "shrink"}.__getitem__),
-    "stage_cfgs": Becomes("window_size", _window_from_stage_cfgs),
-    "convert_weights": Only((True, False)),
-    "qk_scale": Only((None,)),
-    "strides": Only(((4, 2, 2, 2),)),
-    "drop_rate": Only((0.0,)),
-    "attn_drop_rate": Only((0.0,)),
-    "out_after_downsample": Only((False,)),
-    "interpolate_mode": Only(("bicubic",)),
-    "patch_cfg": Only(({},)),
-    "pretrained": Only((None,), instead="write init_cfg=dict(type='Pretrained', checkpoint=...)"),
-}
+PORTED: Ported = {**SHIFTED_WINDOW_OPTIONS, "stage_cfgs": Becomes("window_size", _window_from_stage_cfgs)}
 
 
-class SwinTransformer(Backbone):
+class SwinTransformer(ShiftedWindowBackbone):
     """Swin Transformer that returns the maps of its stages, at strides 4, 8, 16 and 32.
 
     Each map has ``ceil(side / stride)`` tokens along a side, for images of any size. Windows are padded before the qkv
@@ -136,7 +65,7 @@ class SwinTransformer(Backbone):
         act_cfg: Activation of the MLPs, see :func:`mmvisattn.layers.mlp.build_activation`.
         out_indices: Stages to return, in rising order.
         small_map: ``'pad'`` or ``'shrink'``, see
-            :class:`mmvisattn.layers.token_mixers.window_attention.WindowAttention`.
+            :class:`mmvisattn.layers.token_mixers.windows.WindowMixer`.
         frozen_stages: As in :class:`mmvisattn.backbones.base.Backbone`; ``k < 4`` also freezes the patch merging
             after stage ``k - 1``, which MMDetection counts to that stage. MMPretrain counts one stage further.
         norm_eval: Whether batch norms stay in eval mode.
@@ -149,6 +78,7 @@ class SwinTransformer(Backbone):
         TypeError: If an option is unknown. The hosts' names for options are known, see ``PORTED`` in this file.
 
     Example:
+        >>> import torch
         >>> nano = dict(embed_dim=8, depths=(1, 1), num_heads=(1, 2))
         >>> backbone = SwinTransformer(nano, out_indices=(0, 1))
         >>> [tuple(features.shape) for features in backbone(torch.rand(1, 3, 50, 64))]
@@ -188,7 +118,6 @@ class SwinTransformer(Backbone):
             norm_eval=norm_eval,
             init_cfg=init_cfg,
         )
-        check_choice("position", position, get_args(Position))
         norm = partial(build_norm, norm_cfg)
         patch_norm = norm if arch.patch_norm else nn.Identity
         attention = partial(
@@ -200,11 +129,7 @@ class SwinTransformer(Backbone):
             impl=impl,
         )
         self.patch_embed = PatchEmbed(in_channels, arch.embed_dim, arch.patch_size, patch_norm(arch.embed_dim))
-        self.register_parameter("absolute_pos_embed", None)
-        if "absolute" in position:
-            height, width = as_pair("pretrain_img_size", pretrain_img_size, minimum=arch.patch_size)
-            embedding = torch.zeros(1, arch.embed_dim, height // arch.patch_size, width // arch.patch_size)
-            self.absolute_pos_embed = nn.Parameter(embedding)
+        self.absolute_pos_embed = self.build_position_embedding(position, pretrain_img_size, arch)
         self.stages = nn.ModuleList()
         for stage, rates in enumerate(drop_path_rates(drop_path_rate, arch.depths)):
             dim, heads = arch.dims[stage], arch.num_heads[stage]
@@ -225,37 +150,7 @@ class SwinTransformer(Backbone):
 
     def reset_parameters(self) -> None:
         """Initialise as the official code: linear weights, bias tables and embeddings normal with deviation 0.02."""
+        super().reset_parameters()
         for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.trunc_normal_(module.weight, std=0.02)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, WindowAttention) and module.relative_position_bias_table is not None:
+            if isinstance(module, WindowAttention) and module.relative_position_bias_table is not None:
                 nn.init.trunc_normal_(module.relative_position_bias_table, std=0.02)
-            elif isinstance(module, (nn.Conv2d, nn.LayerNorm)):
-                module.reset_parameters()
-        if self.absolute_pos_embed is not None:
-            nn.init.trunc_normal_(self.absolute_pos_embed, std=0.02)
-
-    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        """Map an image (B, in_channels, H, W) to one map (B, C_i, ceil(H / stride_i), ceil(W / stride_i)) per output.
-
-        Raises:
-            ValueError: If the image does not have that shape.
-            TypeError: If its dtype is not that of the weights and autocast is off.
-        """
-        x = self.patch_embed(image)
-        if self.absolute_pos_embed is not None:
-            x = add_position_embedding(x, self.absolute_pos_embed)
-        features = []
-        for index, stage in enumerate(self.stages):
-            x = stage(x)
-            if index in self.out_indices:
-                features.append(self.export(index, x))
-        return tuple(features)
-
-    def frozen_parts(self) -> Iterator[nn.Module | nn.Parameter]:
-        """Yield what ``frozen_stages`` freezes, with the patch merging that follows the last frozen stage."""
-        yield from super().frozen_parts()
-        if 0 < self.frozen_stages < len(self.stages):
-            yield self.stages[self.frozen_stages].downsample

@@ -1,19 +1,14 @@
 """Self-attention in shifted windows, the token mixer of Swin Transformer."""
 
-from typing import Literal, get_args
-
 import torch
 from torch import Tensor, nn
 
-from mmvisattn.layers.config_types import check_choice
+from mmvisattn.layers.token_mixers.windows import SmallMap, WindowMixer
 from mmvisattn.ops.dispatch import Impl
-from mmvisattn.ops.validation import as_pair
 from mmvisattn.ops.window_attention import window_attention
 
-SmallMap = Literal["pad", "shrink"]
 
-
-class WindowAttention(nn.Module):
+class WindowAttention(WindowMixer):
     """Multi-head self-attention within windows, with a learned bias per relative position and head.
 
     Liu et al., "Swin Transformer", 2021, section 3.2. A map is padded to whole windows *before* the qkv projection,
@@ -25,11 +20,9 @@ class WindowAttention(nn.Module):
         window_size: Side of a window in tokens, or (rows, columns).
         shifted: Whether the windows are shifted by half a window on both axes.
         qkv_bias: Whether the qkv projection has a bias.
-        relative_position_bias: Whether the logits get a learned bias.
-        small_map: What to do with a map that is not larger than a window: ``'pad'`` it to one window and shift all
-            the same (the rule in detection and segmentation), or ``'shrink'`` the window to the shorter side of the
-            map and do not shift (the rule of the official classification code). A shrunken window uses the biases of
-            the relative positions that it still contains.
+        relative_position_bias: Whether the logits get a learned bias. A shrunken window uses the biases of the
+            relative positions that it still contains.
+        small_map: As in :class:`mmvisattn.layers.token_mixers.windows.WindowMixer`.
         impl: Implementation of :func:`mmvisattn.ops.window_attention`.
 
     Raises:
@@ -50,17 +43,8 @@ class WindowAttention(nn.Module):
         small_map: SmallMap = "pad",
         impl: Impl = "auto",
     ) -> None:
-        super().__init__()
-        if dim % num_heads:
-            raise ValueError(f"num_heads must divide the {dim} channels, got {num_heads}")
-        check_choice("small_map", small_map, get_args(SmallMap))
-        check_choice("impl", impl, get_args(Impl))
-        self.num_heads = num_heads
-        rows, columns = as_pair("window_size", window_size, minimum=1)
-        self.window_size = (rows, columns)
-        self.shift_size = (rows // 2, columns // 2) if shifted else (0, 0)
-        self.small_map = small_map
-        self.impl = impl
+        super().__init__(dim, num_heads, window_size=window_size, shifted=shifted, small_map=small_map, impl=impl)
+        rows, columns = self.window_size
         self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
         self.proj = nn.Linear(dim, dim)
         table = nn.Parameter(torch.zeros((2 * rows - 1) * (2 * columns - 1), num_heads))
@@ -68,12 +52,10 @@ class WindowAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, H, W, C) to (B, H, W, C)."""
-        window_size, shift_size = self.window_size, self.shift_size
+        window_size, shift_size = self.window_and_shift(x)
         table: Tensor | None = self.relative_position_bias_table
-        shortest = min(x.shape[1:3])
-        if self.small_map == "shrink" and shortest <= min(window_size):
-            table = None if table is None else crop_bias_table(table, window_size, (shortest, shortest))
-            window_size, shift_size = (shortest, shortest), (0, 0)
+        if table is not None:
+            table = crop_bias_table(table, self.window_size, window_size)
         bias = self.qkv.bias
         mixed = window_attention(
             self.qkv(x),
@@ -86,10 +68,6 @@ class WindowAttention(nn.Module):
         )
         y: Tensor = self.proj(mixed)
         return y
-
-    def extra_repr(self) -> str:
-        """Return the sizes, for ``print(model)``."""
-        return f"num_heads={self.num_heads}, window_size={self.window_size}, shift_size={self.shift_size}"
 
 
 def crop_bias_table(table: Tensor, window_size: tuple[int, int], smaller: tuple[int, int]) -> Tensor:
