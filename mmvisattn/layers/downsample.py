@@ -1,5 +1,6 @@
 """Halve the resolution of a map between two stages."""
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -32,11 +33,11 @@ def merge_2x2(x: Tensor) -> Tensor:
     """Concatenate the channels of every 2x2 group of tokens: (B, H, W, C) to (B, ceil(H / 2), ceil(W / 2), 4C).
 
     Example:
-        >>> import torch
         >>> merge_2x2(torch.arange(4).view(1, 2, 2, 1)).flatten()
         tensor([0, 2, 1, 3])
     """
-    x = F.pad(x, (0, 0, 0, x.shape[2] % 2, 0, x.shape[1] % 2))
-    batch, height, width, channels = x.shape
-    groups = x.view(batch, height // 2, 2, width // 2, 2, channels).permute(0, 1, 3, 4, 2, 5)  # column before row
-    return groups.reshape(batch, height // 2, width // 2, 4 * channels)
+    height, width = x.shape[1:3]
+    # Padded whether needed or not: sizes that depend on a remainder make torch.compile with changing sizes very slow.
+    padded = F.pad(x, (0, 0, 0, 1, 0, 1))
+    corners = ((0, 0), (1, 0), (0, 1), (1, 1))
+    return torch.cat([padded[:, row : height + row : 2, column : width + column : 2] for row, column in corners], -1)

@@ -33,8 +33,9 @@ class PatchEmbed(nn.Module):
             TypeError: If the dtype of ``image`` is not that of the weights and autocast is off.
         """
         check_image(image, self.proj)
-        height, width = image.shape[2:]
-        image = F.pad(image, (0, -width % self.patch_size, 0, -height % self.patch_size))
+        # The convolution leaves out what does not fill a patch. A padding that depends on the remainder would make
+        # torch.compile with changing sizes very slow.
+        image = F.pad(image, (0, self.patch_size - 1, 0, self.patch_size - 1))
         tokens: Tensor = self.norm(self.proj(image).permute(0, 2, 3, 1).contiguous())
         return tokens
 
