@@ -112,7 +112,7 @@ def test_errors_are_the_common_ones(family):
 
 
 def test_freezing(family):
-    backbone = family(frozen_stages=2, drop_path_rate=0.5).train()
+    backbone = family(frozen_stages=2, drop_path_rate=0.5)  # as DDP finds it: before anyone calls train()
     trained = {name for name, parameter in backbone.named_parameters() if parameter.requires_grad}
     assert {".".join(name.split(".")[:2]) for name in trained} == {"stages.2", "stages.3", "out_norms.2", "out_norms.3"}
     assert not backbone.stages[1].training and backbone.stages[2].training
