@@ -19,10 +19,13 @@ CONFIGS = shipped_configs.configs_root()
 # The quickstarts train on generated data and have tests of their own.
 EXPERIMENTS = [name for name in shipped_configs.config_names() if not name.startswith("quickstart/")]
 SIDE = 128  # of the images of a nano model, in pixels
+NANO_SWIN = dict(arch=dict(embed_dim=8, depths=(1, 2, 1, 1), num_heads=(1, 2, 2, 4)), window_size=4)
+NANO_CONVNEXT = dict(arch=dict(depths=(1, 2, 1, 1), channels=(8, 16, 32, 64)))
 NANO = {
-    "mmvisattn.SwinTransformer": dict(
-        arch=dict(embed_dim=8, depths=(1, 2, 1, 1), num_heads=(1, 2, 2, 4)), window_size=4
-    ),
+    "mmvisattn.SwinTransformer": NANO_SWIN,
+    "mmvisattn.SwinTransformerV2": NANO_SWIN,
+    "mmvisattn.ConvNeXt": NANO_CONVNEXT,
+    "mmvisattn.ConvNeXtV2": NANO_CONVNEXT,
 }
 
 
@@ -119,8 +122,9 @@ def nano_model():
                 model[part].in_channels = channels[expected] if single else [channels[each] for each in expected]
         if "roi_head" in model:
             use_few_rois(model)
-        if "size" in model.data_preprocessor:
-            model.data_preprocessor.size = (SIDE, SIDE)
+        for sized in (model.data_preprocessor, *model.data_preprocessor.get("batch_augments", ())):
+            if "size" in sized:
+                sized.size = (SIDE, SIDE)
         return MODELS.build(model)
 
     return build_nano

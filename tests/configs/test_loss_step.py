@@ -22,10 +22,13 @@ def combination(config):
     return tuple(part["type"] if part else None for part in parts)
 
 
+SIZES_AND_WEIGHTS = ("arch", "window_size", "pretrained_window_sizes", "init_cfg")
+
+
 def skeleton(node):
-    """A model config without its numbers, arch and weights: what decides which code runs."""
+    """A model config without its sizes, other numbers and weights: what decides which code runs."""
     if isinstance(node, dict):
-        return {key: skeleton(value) for key, value in node.items() if key not in ("arch", "init_cfg")}
+        return {key: skeleton(value) for key, value in node.items() if key not in SIZES_AND_WEIGHTS}
     if isinstance(node, (list, tuple)):
         return [skeleton(value) for value in node]
     return "number" if isinstance(node, (int, float)) and not isinstance(node, bool) else node

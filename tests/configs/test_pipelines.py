@@ -95,6 +95,8 @@ def test_coco_training_images(name, coco_root):
     if "ms-crop" in name:
         # a crop may be long and thin, so that the long side decides and the short one falls below 480
         assert max(longs) <= 1333 and max(shorts) <= 800 and len(set(shorts)) > 1
+    elif "lsj" in name:
+        assert max(longs) <= 1024 and len(set(longs)) > 1
     elif "ms-400-1400" in name:
         assert min(shorts) >= 400 and max(shorts) <= 1400 and max(longs) <= 1600 and len(set(shorts)) > 1
     else:
