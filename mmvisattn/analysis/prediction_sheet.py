@@ -155,7 +155,7 @@ def _draw_region(axes: Axes, mask: np.ndarray, text: str, colour: Sequence[float
     left, top, part_width = (int(parts[largest, i]) for i in (cv2.CC_STAT_LEFT, cv2.CC_STAT_TOP, cv2.CC_STAT_WIDTH))
     at_right = centres[largest, 0] > 0.6 * width
     axes.text(
-        left + part_width if at_right else left,
+        min(left + part_width, width - 2) if at_right else max(left, 2),
         max(top, 9),
         text,
         color="white",

@@ -4,7 +4,12 @@ import cv2
 import numpy as np
 import pytest
 import torch
+
+import mmvisattn.registry  # noqa: F401  isort: skip (it provides mmcv's operators, which the hosts import)
+from mmdet.structures import DetDataSample
+from mmdet.structures.mask import BitmapMasks
 from mmengine.structures import InstanceData, PixelData
+from mmseg.structures import SegDataSample
 
 from mmvisattn.analysis.prediction_sheet import Example, Regions, predict_examples, save_prediction_sheet
 from mmvisattn.analysis.training_curves import save_training_curves, smoothed
@@ -71,9 +76,6 @@ def item():
 
 
 def test_detections_below_the_threshold_are_left_out():
-    from mmdet.structures import DetDataSample
-    from mmdet.structures.mask import BitmapMasks
-
     def answer(sample):
         masks = torch.zeros(3, 4, 4, dtype=torch.bool)
         masks[1, :2] = True
@@ -94,8 +96,6 @@ def test_detections_below_the_threshold_are_left_out():
 
 
 def test_label_maps_become_areas_without_background_and_unlabelled():
-    from mmseg.structures import SegDataSample
-
     labels = torch.tensor([[[0, 1, 1, 255], [0, 3, 3, 255], [0, 0, 0, 0], [0, 0, 0, 0]]])
 
     def answer(sample):
