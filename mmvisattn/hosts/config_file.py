@@ -106,6 +106,13 @@ def check_option_keys(cfg: Config, options: dict[str, object]) -> None:
 
     Raises:
         InputError: If a key is misspelt, with the nearest key that exists.
+
+    Example:
+        >>> check_option_keys(Config(dict(train_dataloader=dict(batch_size=2))), {"train_dataloder.batch_size": 4})
+        Traceback (most recent call last):
+            ...
+        mmvisattn.hosts.input_error.InputError: --cfg-options has the key 'train_dataloder.batch_size', but the config
+        has no 'train_dataloder'; did you mean 'train_dataloader'?
     """
     runner_keys = set(inspect.signature(Runner.__init__).parameters) - {"self", "cfg"} | EXTRA_RUNNER_KEYS
     for option in options:

@@ -95,6 +95,10 @@ def cpu_wrapper(cfg: Config) -> dict[str, object]:
 
     Raises:
         InputError: If the config asks for a wrapper other than ``MMDistributedDataParallel``.
+
+    Example:
+        >>> cpu_wrapper(Config(dict(find_unused_parameters=True)))["find_unused_parameters"]
+        True
     """
     options = dict(broadcast_buffers=False, find_unused_parameters=cfg.get("find_unused_parameters", False))
     options.update(cfg.get("model_wrapper_cfg") or {})

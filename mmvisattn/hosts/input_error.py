@@ -8,6 +8,10 @@ class InputError(ValueError):
 
     Args:
         message: The sentence.
+
+    Example:
+        >>> str(InputError("config is 'a.py', which is not a file."))
+        "config is 'a.py', which is not a file."
     """
 
     def __init__(self, message: str) -> None:

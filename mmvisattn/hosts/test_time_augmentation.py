@@ -77,6 +77,13 @@ def flip_pipeline(pipeline: list[ConfigDict]) -> list[dict[str, object]]:
 
     Raises:
         InputError: If the last step does not pack, or the pipeline augments already.
+
+    Example:
+        >>> steps = flip_pipeline([dict(type="LoadImageFromFile"), dict(type="mmdet.PackDetInputs")])
+        >>> [step["type"] for step in steps]
+        ['LoadImageFromFile', 'TestTimeAug']
+        >>> [view["prob"] for view in steps[1]["transforms"][0]]
+        [0.0, 1.0]
     """
     *steps, pack = deepcopy(pipeline)
     kinds = [step["type"].rsplit(".", 1)[-1] for step in (*steps, pack)]

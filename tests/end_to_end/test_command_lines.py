@@ -31,7 +31,7 @@ def key_value(options):
 
 
 def test_train_then_the_stock_test_script(tiny_configs, data_options, generated_shapes, tmp_path):
-    """MMDetection's test.py imports mmcv's operators before it reads any config; the checkpoint holds a training log."""
+    """MMDetection's test.py imports mmcv's operators before it reads a config; the checkpoint holds a training log."""
     options = key_value({**data_options("mmdet", generated_shapes), "train_cfg.max_epochs": 1})
     config = tiny_configs["mmdet"]
     trained = run(sys.executable, ROOT / "tools/train.py", config, "--work-dir", tmp_path, "--cfg-options", *options)
@@ -45,7 +45,7 @@ def test_train_then_the_stock_test_script(tiny_configs, data_options, generated_
 def test_a_stock_script_sees_its_own_arguments():
     helped = run(sys.executable, "-m", "mmvisattn.hosts", stock_script("test.py"), "--help")
     assert helped.returncode == 0
-    assert helped.stdout.startswith("usage: test.py [-h]")
+    assert "usage: test.py [-h]" in helped.stdout
 
 
 @pytest.mark.parametrize(

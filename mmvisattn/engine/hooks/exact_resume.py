@@ -69,8 +69,8 @@ def seed_worker(worker_id: int, rank: int, num_workers: int) -> None:
 class RestoreAfterReplay:
     """A data iterator that restores the generators after a number of batches.
 
-    MMEngine's iteration loop resumes by loading, and throwing away, every batch it has trained on; with
-    ``num_workers=0`` that draws from the generators of the training process.
+    MMEngine's iteration loop resumes by loading, and throwing away, every batch it has trained on. That brings the
+    generators of the workers to where they were; with ``num_workers=0`` it draws from those of the training process.
 
     Args:
         iterator: The loop's iterator.
@@ -94,6 +94,15 @@ class RestoreAfterReplay:
         if self.remaining == 0:
             self.restore()
         return batch
+
+    def skip_iter(self, count: int) -> None:
+        """Throw batches away; the maintained fork's loop asks for it, and would by itself not load them.
+
+        Args:
+            count: How many.
+        """
+        for _ in range(count):
+            next(self)
 
 
 class ExactResume(Hook):
@@ -125,13 +134,15 @@ class ExactResume(Hook):
             runner: The runner.
 
         Raises:
-            ValueError: If the config has no seed.
+            ValueError: If the config has no seed, or tells the loop not to return to where the data was.
         """
         if runner.cfg.get("randomness", {}).get("seed") is None:
             raise ValueError(
                 "ExactResume needs a fixed seed, but randomness.seed is not set in the config; set "
                 "randomness=dict(seed=0), or any other integer."
             )
+        if (runner.cfg.get("train_cfg") or {}).get("fast_forward_on_resume"):
+            raise ValueError("ExactResume needs train_cfg.fast_forward_on_resume to be False, got True.")
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, object]) -> None:
         """Keep the states until training starts.
