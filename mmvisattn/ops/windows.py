@@ -148,6 +148,11 @@ def partition(tokens: Tensor, grid: WindowGrid, padding: Tensor | None = None) -
     return _Partition.apply(tokens, padding, grid.size, *tables)  # type: ignore[no-any-return]
 
 
+def pad_row(pad_kv: Tensor | None) -> Tensor | None:
+    """Return the qkv row (3*C,) of padded slots from their key and value (2, C); their query is never read."""
+    return None if pad_kv is None else torch.cat((torch.zeros_like(pad_kv[:1]), pad_kv)).flatten()
+
+
 def merge(windows: Tensor, grid: WindowGrid) -> Tensor:
     """Undo `partition`: (windows, B, N, C) to (B, H, W, C), rolled back and cropped."""
     tables = window_tables(grid, windows)

@@ -6,7 +6,7 @@ from torch import Tensor
 from mmvisattn.ops.cosine import normalize
 from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import relative_bias
-from mmvisattn.ops.windows import WindowGrid, merge, partition, shift_masks
+from mmvisattn.ops.windows import WindowGrid, merge, pad_row, partition, shift_masks
 
 
 def window_attention(
@@ -28,10 +28,7 @@ def window_attention(
 
 def split_windows(qkv: Tensor, num_heads: int, grid: WindowGrid, pad_kv: Tensor | None) -> tuple[Tensor, ...]:
     """Gather the windows and return query, key and value, each (windows, B, heads, N, D), in the wide dtype."""
-    padding = None
-    if pad_kv is not None:  # the query of a padded slot is never read: its output is cropped
-        padding = torch.cat((torch.zeros_like(pad_kv[:1]), pad_kv)).flatten()
-    windows = partition(qkv, grid, padding).to(wide_dtype(qkv.dtype))
+    windows = partition(qkv, grid, pad_row(pad_kv)).to(wide_dtype(qkv.dtype))
     head_dim = qkv.shape[3] // (3 * num_heads)
     return windows.view(*windows.shape[:3], 3, num_heads, head_dim).permute(3, 0, 1, 4, 2, 5).unbind()
 

@@ -1,19 +1,19 @@
 """Windowed self-attention on `torch.nn.functional.scaled_dot_product_attention`.
 
-On CPU that function has no gradient of the bias without materialised logits, so there, unless the call is traced, the
-same computation runs in blocks of windows (`blockwise.py`).
+Windows that share a mask share one call, so no mask is larger than one window. On CPU that function has no gradient
+of a bias without materialised logits; there, unless the call is traced, the same runs in blocks of windows.
 """
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
+from mmvisattn.ops.blockwise import attend_blockwise
 from mmvisattn.ops.cosine import normalize
 from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import relative_bias
+from mmvisattn.ops.scaled_dot_product import scaled_dot_product
 from mmvisattn.ops.tracing import is_traced
-from mmvisattn.ops.window_attention import blockwise
-from mmvisattn.ops.windows import WindowGrid, merge, partition, shift_masks
+from mmvisattn.ops.windows import WindowGrid, merge, pad_row, partition, shift_masks
 
 
 def window_attention(
@@ -27,41 +27,31 @@ def window_attention(
     pad_kv: Tensor | None,
 ) -> Tensor:
     """Return (B, H, W, C); see `mmvisattn.ops.window_attention`."""
+    wide = wide_dtype(qkv.dtype)
+    bias = None if bias_table is None else relative_bias(bias_table.to(wide), grid.window)
+    multiplier = None if logit_multiplier is None else logit_multiplier.to(wide)
+
+    def prepare(query: Tensor, key: Tensor, heads: slice, multiplier: Tensor | None) -> tuple[Tensor, Tensor]:
+        if multiplier is None:
+            return query * scale, key
+        return normalize(query) * multiplier[heads, None, None], normalize(key)
+
     if qkv.is_cpu and not is_traced(qkv):
-        return blockwise.window_attention(
-            qkv,
-            bias_table,
-            num_heads=num_heads,
-            grid=grid,
-            scale=scale,
-            logit_multiplier=logit_multiplier,
-            pad_kv=pad_kv,
-        )
-    padding = None
-    if pad_kv is not None:
-        padding = torch.cat((torch.zeros_like(pad_kv[:1]), pad_kv)).flatten()
-    windows = partition(qkv, grid, padding)
-    windows = windows.view(-1, grid.tokens, 3, num_heads, qkv.shape[3] // (3 * num_heads))
+        return attend_blockwise(prepare, qkv, bias, pad_kv, multiplier, num_heads=num_heads, grid=grid)
+    batch, head_dim = qkv.shape[0], qkv.shape[3] // (3 * num_heads)
+    windows = partition(qkv, grid, pad_row(pad_kv))
+    count = windows.shape[0]
+    windows = windows.view(count * batch, grid.tokens, 3, num_heads, head_dim)
     query, key, value = windows.permute(2, 0, 3, 1, 4).unbind()  # (windows*B, heads, N, D)
-    if logit_multiplier is not None:
-        wide = wide_dtype(qkv.dtype)
-        query = (normalize(query.to(wide)) * logit_multiplier.to(wide)[:, None, None]).to(qkv.dtype)
-        key = normalize(key.to(wide)).to(qkv.dtype)
+    if multiplier is not None:
+        query, key = (factor.to(qkv.dtype) for factor in prepare(query.to(wide), key.to(wide), slice(None), multiplier))
         scale = 1.0
-    batch = qkv.shape[0]
+    masks = shift_masks(grid, wide, qkv.device)
     outputs = []
     for kind, start, stop in grid.runs:
         run = slice(start * batch, stop * batch)
-        bias = run_bias(bias_table, grid, kind, query)
-        outputs.append(scaled_dot_product_attention(query[run], key[run], value[run], bias, scale=scale))
+        added = bias if kind == 0 else masks[kind] if bias is None else bias + masks[kind]
+        added = None if added is None else added.view(1, -1, grid.tokens, grid.tokens)
+        outputs.append(scaled_dot_product(query[run], key[run], value[run], added, scale=scale))
     output = torch.cat(outputs).transpose(1, 2).flatten(2)
-    return merge(output.view(-1, batch, grid.tokens, output.shape[2]), grid)
-
-
-def run_bias(bias_table: Tensor | None, grid: WindowGrid, kind: int, query: Tensor) -> Tensor | None:
-    """Return what is added to the logits of all windows of one kind, (1, heads or 1, N, N), or None for nothing."""
-    wide = wide_dtype(query.dtype)
-    mask = shift_masks(grid, wide, query.device)[kind]
-    if bias_table is None:
-        return mask[None, None].to(query.dtype) if kind > 0 else None
-    return (relative_bias(bias_table.to(wide), grid.window) + mask)[None].to(query.dtype)
+    return merge(output.view(count, batch, grid.tokens, output.shape[2]), grid)

@@ -1,0 +1,162 @@
+"""Windowed attention on CPU, a block of windows at a time.
+
+The logits of a block fit the cache, so neither logits nor weights nor partitioned copies of the map reach memory: each
+token is read once and written once. Backward keeps nothing but the inputs and computes the weights of a block again.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from mmvisattn.ops.precision import no_autocast, wide_dtype
+from mmvisattn.ops.windows import WindowGrid, pad_row, shift_masks, slot_rows, window_tables
+
+LOGITS_PER_THREAD = 2**18
+"""Logits of one block for each thread: 1 MiB in float32, a common size of a core's own cache."""
+
+Prepare = Callable[..., tuple[Tensor, Tensor]]
+"""prepare(query, key, heads, *shared): from query and key of a slice of heads, both (n, heads, N, D) in the wide dtype,
+the two tensors whose product over the last axis is the logits, less bias and mask."""
+
+
+def attend_blockwise(
+    prepare: Prepare,
+    qkv: Tensor,
+    bias: Tensor | None,
+    pad_kv: Tensor | None,
+    *shared: Tensor | None,
+    num_heads: int,
+    grid: WindowGrid,
+) -> Tensor:
+    """Attend inside the windows of a map.
+
+    Args:
+        prepare: makes the factors of the logits; differentiated by autograd.
+        qkv: (B, H, W, 3*C).
+        bias: (num_heads, N, N) in the wide dtype, added to the logits; None for none.
+        pad_kv: (2, C), key and value of padded slots; None for zeros.
+        shared: tensors that `prepare` takes besides query and key; their gradients are summed over the blocks.
+        num_heads: number of heads.
+        grid: the geometry.
+
+    Returns:
+        (B, H, W, C).
+    """
+    output: Tensor = _Blockwise.apply(prepare, num_heads, grid, qkv.contiguous(), bias, pad_row(pad_kv), *shared)
+    return output
+
+
+class _Blocks:
+    """Reads and writes blocks of windows, (n, N, channels), of maps of one size."""
+
+    def __init__(self, tokens: Tensor, num_heads: int, grid: WindowGrid) -> None:
+        batch, height, width, _ = tokens.shape
+        self.map_rows = batch * height * width
+        self.rows = slot_rows(window_tables(grid, tokens), batch, height * width).flatten(0, 1)
+        self.runs = [(kind, start * batch, stop * batch) for kind, start, stop in grid.runs]
+        self.masks = [None, *shift_masks(grid, wide_dtype(tokens.dtype), tokens.device)[1:]]
+        pairs = max(1, LOGITS_PER_THREAD * torch.get_num_threads() // grid.tokens**2)
+        step = min(num_heads, pairs)
+        self.heads = [slice(first, first + step) for first in range(0, num_heads, step)]
+        self.windows = max(1, pairs // step)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
+        """Yield the row (n, N) of each slot of a block, where padded slots are, if anywhere, and the shift mask."""
+        for kind, start, stop in self.runs if self.map_rows > 0 else ():
+            for rows in torch.split(self.rows[start:stop], self.windows):
+                padded = rows == self.map_rows
+                yield rows, padded if padded.any() else None, self.masks[kind]
+
+    def read(self, tokens: Tensor, rows: Tensor, padded: Tensor | None, padding: Tensor | None) -> Tensor:
+        """Gather (n, N, channels) from (B, H, W, channels); padded slots get `padding` or zeros."""
+        index = rows.flatten() if padded is None else rows.flatten().clamp(max=self.map_rows - 1)
+        block = tokens.view(self.map_rows, -1).index_select(0, index).view(*rows.shape, -1)
+        if padded is not None:
+            block[padded] = 0 if padding is None else padding.to(block.dtype)
+        return block
+
+    def write(self, tokens: Tensor, rows: Tensor, padded: Tensor | None, block: Tensor) -> None:
+        """Scatter (n, N, channels) to (B, H, W, channels); padded slots are dropped."""
+        if padded is not None:
+            rows, block = rows[~padded], block[~padded]
+        flat = tokens.view(self.map_rows, -1)
+        flat.index_copy_(0, rows.flatten(), block.view(-1, flat.shape[1]))
+
+
+class _Blockwise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, prepare: Prepare, num_heads: int, grid: WindowGrid, *tensors: Tensor | None) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        ctx.call = prepare, num_heads, grid
+        qkv, bias, padding, *shared = tensors
+        assert qkv is not None
+        blocks = _Blocks(qkv, num_heads, grid)
+        output = qkv.new_empty(*qkv.shape[:3], qkv.shape[3] // 3)
+        for rows, padded, mask in blocks:
+            block = blocks.read(qkv, rows, padded, padding).view(*rows.shape, 3, num_heads, -1)
+            attended = torch.empty_like(block[:, :, 0])
+            for heads in blocks.heads:
+                query, key, value = _split(block[:, :, :, heads])
+                weights = _weights(*prepare(query, key, heads, *shared), bias, mask, heads)
+                attended[:, :, heads] = (weights @ value).transpose(1, 2)
+            blocks.write(output, rows, padded, attended)
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        prepare, num_heads, grid = ctx.call
+        qkv, bias, padding, *shared = ctx.saved_tensors
+        needs_qkv, needs_bias, needs_padding, *needs_shared = ctx.needs_input_grad[3:]
+        shared = [t if t is None else t.detach().requires_grad_(n) for t, n in zip(shared, needs_shared, strict=True)]
+        wanted = [tensor for tensor in shared if tensor is not None and tensor.requires_grad]
+        sums = [torch.zeros_like(tensor) for tensor in wanted]
+        grad, grad_qkv = grad.contiguous(), torch.empty_like(qkv)
+        grad_bias = torch.zeros_like(bias) if needs_bias else None
+        grad_padding = torch.zeros(qkv.shape[3], dtype=wide_dtype(qkv.dtype)) if needs_padding else None
+        blocks = _Blocks(qkv, num_heads, grid)
+        for rows, padded, mask in blocks:
+            block = blocks.read(qkv, rows, padded, padding).view(*rows.shape, 3, num_heads, -1)
+            grad_output = blocks.read(grad, rows, padded, None).view(*rows.shape, 1, num_heads, -1)
+            grad_block = torch.empty_like(block)
+            for heads in blocks.heads:
+                query, key, value = _split(block[:, :, :, heads])
+                (grad_out,) = _split(grad_output[:, :, :, heads])
+                with torch.enable_grad(), no_autocast(qkv):
+                    factors = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
+                left, right = (factor.detach() for factor in factors)
+                weights = _weights(left, right, bias, mask, heads)
+                grad_logits = torch._softmax_backward_data(grad_out @ value.mT, weights, -1, weights.dtype)
+                if grad_bias is not None:
+                    grad_bias[heads] += grad_logits.sum(0)
+                grad_factors = grad_logits @ right, grad_logits.mT @ left
+                gradients = torch.autograd.grad(factors, [query, key, *wanted], grad_factors)
+                for part, gradient in enumerate((*gradients[:2], weights.mT @ grad_out)):
+                    grad_block[:, :, part, heads] = gradient.transpose(1, 2)
+                for total, gradient in zip(sums, gradients[2:], strict=True):
+                    total += gradient
+            blocks.write(grad_qkv, rows, padded, grad_block)
+            if grad_padding is not None and padded is not None:
+                grad_padding += grad_block[padded].flatten(1).sum(0, dtype=grad_padding.dtype)
+        remaining = iter(sums)
+        grads_shared = [next(remaining) if needed else None for needed in needs_shared]
+        return None, None, None, grad_qkv if needs_qkv else None, grad_bias, grad_padding, *grads_shared
+
+
+def _split(block: Tensor) -> tuple[Tensor, ...]:
+    """Bring (n, N, parts, heads, D) to one contiguous (n, heads, N, D) for each part, in the wide dtype."""
+    wide = block.permute(2, 0, 3, 1, 4).to(wide_dtype(block.dtype)).contiguous()
+    return tuple(wide[part] for part in range(wide.shape[0]))
+
+
+def _weights(left: Tensor, right: Tensor, bias: Tensor | None, mask: Tensor | None, heads: slice) -> Tensor:
+    """Return the softmax (n, heads, N, N) of left times right plus bias and mask."""
+    logits = left @ right.mT
+    if bias is not None:
+        logits += bias[heads] if mask is None else bias[heads] + mask
+    elif mask is not None:
+        logits += mask
+    return logits.softmax(-1)
