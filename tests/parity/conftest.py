@@ -34,6 +34,24 @@ def randomise(model: nn.Module, seed: int = 0) -> nn.Module:
     return model
 
 
+def with_exact_coordinates(model: nn.Module) -> nn.Module:
+    """Recompute in float64 the coordinates that a Swin V2 model stores in float32, (1, 2h-1, 2w-1, 2).
+
+    What they mean is read from the numbers themselves: the largest one tells by what the offsets were divided.
+    """
+    for module in model.modules():
+        if hasattr(module, "relative_coords_table"):
+            stored, axes = module.relative_coords_table.double(), []
+            for rounded in (stored[0, :, 0, 0], stored[0, 0, :, 1]):
+                offsets = torch.arange(len(rounded)).double() - len(rounded) // 2
+                divisor = (8 * offsets[-1] / (8 ** rounded[-1] - 1)).nan_to_num(1.0).round()
+                axes.append(offsets.sign() * torch.log2(8 * offsets.abs() / divisor + 1) / 3)
+            exact = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)[None]
+            assert (exact - stored).abs().max() < 1e-6
+            module.relative_coords_table = exact
+    return model
+
+
 def _transfer(state: Mapping[str, Tensor], model: nn.Module, key_map: KeyMap) -> None:
     """Load a peer's state dict into our model through its table; only output norms may be missing or left over.
 
@@ -78,6 +96,11 @@ def check_table() -> Callable[..., None]:
 @pytest.fixture(name="randomise")
 def randomise_fixture() -> Callable[..., nn.Module]:
     return randomise
+
+
+@pytest.fixture(name="with_exact_coordinates")
+def with_exact_coordinates_fixture() -> Callable[..., nn.Module]:
+    return with_exact_coordinates
 
 
 @pytest.fixture
