@@ -18,9 +18,15 @@ Constructor = Callable[..., None]
 
 @dataclasses.dataclass(frozen=True)
 class IntoArch:
-    """A host option that replaces one field of the architecture."""
+    """A host option that replaces one field of the architecture.
+
+    Args:
+        field: Name of the field.
+        translate: As in :class:`Becomes`.
+    """
 
     field: str
+    translate: Callable[[Any], Any] = lambda value: value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +82,9 @@ def accepts_host_options(ported: Ported, archs: Mapping[str, Any]) -> Callable[[
             for name, value in foreign.items():
                 rule = _find_rule(type(self).__name__, name, ported, signature.parameters)
                 if isinstance(rule, IntoArch):
-                    arch_fields[rule.field] = value
+                    new = _translate(name, value, rule)
+                    if arch_fields.setdefault(rule.field, new) != new:
+                        raise ValueError(f"{name}={value!r} contradicts another option about the same thing")
                 elif isinstance(rule, Becomes):
                     if rule.option in given:
                         raise TypeError(f"{name} and {rule.option} are two names of one option, give only one of them")
@@ -103,7 +111,7 @@ def _find_rule(
     return ported[name]
 
 
-def _translate(name: str, value: Any, rule: Becomes) -> Any:
+def _translate(name: str, value: Any, rule: IntoArch | Becomes) -> Any:
     try:
         return rule.translate(value)
     except (ValueError, KeyError, TypeError) as error:

@@ -60,6 +60,13 @@ class SwinArch:
         return tuple(self.patch_size * 2**stage for stage in range(len(self.depths)))
 
 
+def _patch_size_from_strides(strides: Sequence[int]) -> int:
+    patch_size, *steps = strides
+    if any(step != 2 for step in steps):
+        raise ValueError("every stride after the first must be 2")
+    return int(patch_size)
+
+
 # Options of Swin in MMDetection, MMSegmentation and MMPretrain that go by another name here.
 SHIFTED_WINDOW_OPTIONS: Ported = {
     "embed_dims": IntoArch("embed_dim"),
@@ -74,7 +81,7 @@ SHIFTED_WINDOW_OPTIONS: Ported = {
     "pad_small_map": Becomes("small_map", {True: "pad", False: "shrink"}.__getitem__),
     "convert_weights": Only((True, False)),
     "qk_scale": Only((None,)),
-    "strides": Only(((4, 2, 2, 2),)),
+    "strides": IntoArch("patch_size", _patch_size_from_strides),
     "drop_rate": Only((0.0,)),
     "attn_drop_rate": Only((0.0,)),
     "out_after_downsample": Only((False,)),

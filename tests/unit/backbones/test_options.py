@@ -17,7 +17,8 @@ PORTED = {
     "embed_dims": IntoArch("embed_dim"),
     "pad_small_map": Becomes("small_map", {True: "pad", False: "shrink"}.__getitem__),
     "qk_scale": Only((None,)),
-    "strides": Only(((4, 2),), instead="change patch_size of arch"),
+    "pool": Only(((4, 2),), instead="change depth of arch"),
+    "hidden": IntoArch("embed_dim", lambda value: value // 2),
 }
 
 
@@ -45,7 +46,13 @@ def test_host_option_stands_for_another():
 
 
 def test_list_counts_as_tuple():
-    Backbone(strides=[4, 2], qk_scale=None)
+    Backbone(pool=[4, 2], qk_scale=None)
+
+
+def test_two_host_options_for_one_field_must_agree():
+    assert Backbone(embed_dims=24, hidden=48).arch == Arch(24)
+    with pytest.raises(ValueError, match="hidden=40 contradicts"):
+        Backbone(embed_dims=24, hidden=40)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,7 @@ def test_list_counts_as_tuple():
         (dict(embed_dim=8), TypeError, "no option 'embed_dim'; did you mean 'embed_dims'"),
         (dict(xyz=8), TypeError, r"no option 'xyz'; the options are \['arch', 'drop_path_rate', 'small_map'\]"),
         (dict(qk_scale=0.5), ValueError, "qk_scale must be None, got 0.5"),
-        (dict(strides=[2, 2]), ValueError, r"strides must be \(4, 2\), got \[2, 2\]; change patch_size of arch"),
+        (dict(pool=[2, 2]), ValueError, r"pool must be \(4, 2\), got \[2, 2\]; change depth of arch"),
         (dict(pad_small_map="no"), ValueError, "pad_small_map cannot be 'no'"),
         (dict(pad_small_map=True, small_map="pad"), TypeError, "pad_small_map and small_map are two names"),
         (dict(arch="tinny"), ValueError, "arch must be one of .*'tiny'.*got 'tinny'; did you mean 'tiny'"),
