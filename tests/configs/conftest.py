@@ -120,6 +120,8 @@ def nano_model():
                 expected = model[part].in_channels
                 single = isinstance(expected, int)
                 model[part].in_channels = channels[expected] if single else [channels[each] for each in expected]
+                if part != "neck":
+                    model[part].channels = 32
         if "roi_head" in model:
             use_few_rois(model)
         for sized in (model.data_preprocessor, *model.data_preprocessor.get("batch_augments", ())):

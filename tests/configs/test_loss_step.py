@@ -12,6 +12,13 @@ REPRESENTATIVES = (
     "swin/htc-plus-plus_swin-b-p4-w7-in22k_fpn_amp-ms-400-1400-6x_coco",
     "swin/retinanet_swin-t-p4-w7_fpn_1x_coco",
     "swin/swin-tiny-patch4-window7-in1k-pre_upernet_8xb2-160k_ade20k-512x512",
+    "swin_v2/mask-rcnn_swinv2-t-p4-w8_fpn_1x_coco",
+    "swin_v2/swinv2-tiny-patch4-window8-in1k-256x256-pre_upernet_8xb2-160k_ade20k-512x512",
+    "convnext/mask-rcnn_convnext-t-p4-w7_fpn_amp-ms-crop-3x_coco",
+    "convnext/cascade-mask-rcnn_convnext-t-p4-w7_fpn_4conv1fc-giou_amp-ms-crop-3x_coco",
+    "convnext/convnext-tiny_upernet_8xb2-amp-160k_ade20k-512x512",
+    "convnext/mask-rcnn_convnextv2-b-p4-w7_fpn_8xb4-amp-lsj-3x_coco",
+    "convnext/convnextv2-base_upernet_8xb2-amp-160k_ade20k-512x512",
 )
 
 
