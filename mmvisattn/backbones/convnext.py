@@ -50,6 +50,11 @@ class ConvNeXtArch:
         per_stage("patch_size", (self.patch_size,))
 
     @property
+    def dims(self) -> tuple[int, ...]:
+        """Channels of each stage."""
+        return tuple(self.channels)
+
+    @property
     def strides(self) -> tuple[int, ...]:
         """Stride of each stage, in pixels."""
         return tuple(self.patch_size * 2**stage for stage in range(4))
@@ -195,7 +200,7 @@ class ConvNeXt(Backbone):
     ) -> None:
         arch = resolve_arch(arch, self.archs)
         super().__init__(
-            dims=tuple(arch.channels),
+            dims=arch.dims,
             strides=arch.strides,
             out_indices=out_indices,
             frozen_stages=frozen_stages,

@@ -107,9 +107,10 @@ def test_transformers_dinov3(check_table, randomise, tmp_path):
 
 
 @pytest.mark.xdist_group("mmpretrain")
-def test_mmpretrain(check_table, mmpretrain_results):
-    check_table(MMPRETRAIN, mmpretrain_results["convnext"]["state"], our_shapes(1, out_norms=True))
-    check_table(MMPRETRAIN_CONV_MLP, mmpretrain_results["convnext_v2"]["state"], our_shapes(2, out_norms=True))
+def test_mmpretrain(check_table, mmpretrain_results, sizes):
+    convnext, convnext_v2 = mmpretrain_results["convnext"], mmpretrain_results["convnext_v2"]
+    check_table(MMPRETRAIN, convnext["state"], our_shapes(1, out_norms=True, **sizes))
+    check_table(MMPRETRAIN_CONV_MLP, convnext_v2["state"], our_shapes(2, out_norms=True, **sizes))
 
 
 def official_state(version):
