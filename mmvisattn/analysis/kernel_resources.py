@@ -21,7 +21,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mmvisattn.ops.window_attention.triton.configurations import Configuration, Row, read_table
+from mmvisattn.ops.window_attention.triton.configurations import (
+    EXAMPLE_WINDOW,
+    Configuration,
+    Row,
+    read_table,
+)
 
 RECORDS_FILE = Path(__file__).with_name("kernel_resources.json")
 KERNELS = "mmvisattn.ops.window_attention.triton"
@@ -38,10 +43,8 @@ KERNEL_OF = {
     "reduction": ("reduction", "reduce_partials"),
 }
 
-# Windows that fill a size class badly, so that padding of tiles and odd divisions are compiled too.
-WINDOW_OF_CLASS = {32: (5, 6), 64: (7, 7), 1024: (12, 12)}
-
 MARKS = ("<!-- resources -->", "<!-- end of resources -->")
+NARROW = 32  # the narrowest class of heads: Swin's
 MAX_SPILL_BYTES = 64
 # CUDA C programming guide, table of compute capabilities: the most shared memory one block can have. 8.6 and 8.9 run
 # the rows of 8.0, so those keep to the smaller limit.
@@ -92,13 +95,17 @@ class Resources(NamedTuple):
 
 
 def builds() -> Iterator[Build]:
-    """Every compilation that the table of configurations calls for, and those of the reduction."""
+    """Every compilation that the table of configurations calls for, and those of the reduction.
+
+    Cosine logits need more registers than plain ones, and wide heads more than narrow ones; the lighter variants are
+    compiled for the narrowest class of heads only.
+    """
     for architecture, rows in read_table().items():
         for row in rows:
-            for precision in ("half",) if row.element_bytes == 2 else ("ieee", "tf32"):
-                for logits in ("plain", "cosine"):
-                    if precision != "tf32" or logits == "cosine":
-                        yield Build(architecture, row, logits, precision)
+            half = row.element_bytes == 2
+            yield Build(architecture, row, "cosine", "half" if half else "ieee")
+            if row.max_head_dim == NARROW:
+                yield Build(architecture, row, *(("plain", "half") if half else ("cosine", "tf32")))
         for tokens in (64, 1024):
             row = Row("reduction", tokens, 32, 4, Configuration(0, 0, warps=4, stages=1, programs=0))
             yield Build(architecture, row, "cosine", "ieee")
@@ -272,7 +279,7 @@ def compile_build(build: Build) -> Resources:
 def _constants(build: Build) -> dict[str, Any]:
     """Compile-time arguments with every feature on; absent pointers are None, as the launcher passes them."""
     row = build.row
-    rows, columns = WINDOW_OF_CLASS[row.max_tokens]
+    rows, columns = EXAMPLE_WINDOW[row.max_tokens]
     table = row.op != "whole_backward_no_table"
     cosine = build.logits == "cosine"
     constants: dict[str, Any] = {

@@ -6,15 +6,17 @@ model in half precision computes it. The kernels may be at most twice as far fro
 
 import itertools
 import random
+from math import prod
 
 import pytest
 import torch
 
-from mmvisattn.ops import window_attention
+from mmvisattn.ops import window_attention, window_attention_weights
 from mmvisattn.ops.window_attention import reference
+from mmvisattn.ops.windows import WindowGrid, partition, row_major
 
 # Windows that one tile holds, and windows that need several.
-WINDOWS = ((1, 1), (2, 3), (1, 32), (7, 7), (8, 8), (5, 12), (9, 8), (3, 32), (10, 7), (12, 11))
+WINDOWS = ((1, 1), (2, 3), (1, 32), (7, 7), (8, 8), (5, 12), (5, 13), (9, 8), (3, 32))
 SIZES = ("one", "smaller", "exact", "ragged")
 SHIFTS = ("none", "half", "rows", "columns", "most")
 HEAD_DIMS = (8, 16, 24, 32, 56, 64, 72, 80, 96, 128)
@@ -29,7 +31,7 @@ CHOICES = {
     "bias": YES_NO,
     "cosine": YES_NO,
     "pad": YES_NO,
-    "batch_and_heads": ((1, 1), (2, 1), (1, 3)),
+    "batch_and_heads": ((1, 1), (2, 1), (1, 2)),
 }
 
 
@@ -37,9 +39,7 @@ def covering_cases():
     """Cases such that every pair of values of every two choices occurs in one. Greedy, from a fixed seed."""
     rng = random.Random(0)
     names = list(CHOICES)
-    open_pairs = {
-        ((a, x), (b, y)) for a, b in itertools.combinations(names, 2) for x in CHOICES[a] for y in CHOICES[b]
-    }
+    open_pairs = {((a, x), (b, y)) for a, b in itertools.combinations(names, 2) for x in CHOICES[a] for y in CHOICES[b]}
     cases = []
     while open_pairs:
         first = min(open_pairs, key=str)
@@ -77,13 +77,34 @@ def shift_of(kind, window):
     return shifts[kind]
 
 
+def output_weights(out_shape):
+    """Gradient of the output, float64, without pattern."""
+    return torch.linspace(-1, 1, prod(out_shape), dtype=torch.float64).sin().mul(7).cos().view(out_shape)
+
+
 def results(call, dtype, impl):
     """Output and gradients, by name."""
     call = call.as_input(dtype)
     out = window_attention(**call.arguments(), impl=impl)
-    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).sin().mul(7).cos().view_as(out)
-    grads = torch.autograd.grad(out, list(call.tensors.values()), weights.to(dtype), materialize_grads=True)
+    grads = torch.autograd.grad(
+        out, list(call.tensors.values()), output_weights(out.shape).to(dtype), materialize_grads=True
+    )
     return {"out": out} | dict(zip(call.tensors, grads, strict=True))
+
+
+def size_of_terms(call):
+    """Norm of the terms whose differences are the gradients of the logits: weight * (|a| + mean |a|), a = d weight.
+
+    The gradients of the table and of the logit scale are sums of these differences, which largely cancel.
+    """
+    grid = WindowGrid(call.qkv.shape[1:3], call.window_size, call.shift_size)
+    heads = call.num_heads
+    probabilities = window_attention_weights(**call.arguments())  # (B, windows, heads, N, N)
+    _, _, value = reference.split_windows(call.qkv, heads, grid, call.pad_kv)
+    grad_out = partition(output_weights((*call.qkv.shape[:3], value.shape[2] * value.shape[4])), grid)
+    grad_out = grad_out.unflatten(3, (heads, -1)).transpose(2, 3)  # (windows, B, heads, N, D)
+    slopes = row_major(grad_out @ value.transpose(-2, -1), grid).transpose(0, 1).abs()
+    return (probabilities * (slopes + (probabilities * slopes).sum(-1, keepdim=True))).norm()
 
 
 def identity(case):
@@ -101,9 +122,14 @@ def test_errors_are_at_most_twice_those_of_eager(case, make_call, monkeypatch):
     ours = results(call, dtype, "triton")
     monkeypatch.setattr(reference, "wide_dtype", lambda narrow: narrow)
     eager = results(call, dtype, "reference")
+    terms = size_of_terms(call)
+    # Sums are kept in float32; where eager happens to be nearly exact, two of their roundings are no error.
+    two_roundings = 2 * torch.finfo(torch.float32).eps
+    allowances = {name: two_roundings * truth.norm() for name, truth in exact.items()}
+    allowances["bias_table"] = two_roundings * terms
+    if call.logit_scale is not None:  # a single number per head, from products of operands in `dtype`
+        allowances["logit_scale"] = 2 * torch.finfo(dtype).eps * terms * call.logit_scale.max().clamp(max=4.6).exp()
     for name, truth in exact.items():
         assert ours[name].isfinite().all(), name
-        error, allowed = (ours[name] - truth).norm(), 2 * (eager[name] - truth).norm()
-        # Sums are kept in float32; where eager happens to be nearly exact, two of their roundings are no error.
-        allowed += 2 * torch.finfo(torch.float32).eps * truth.norm()
-        assert error <= allowed, (name, error / truth.norm(), allowed / truth.norm())
+        error = (ours[name] - truth).norm()
+        assert error <= 2 * (eager[name] - truth).norm() + allowances[name], (name, error, truth.norm())

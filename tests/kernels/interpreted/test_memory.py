@@ -31,7 +31,16 @@ def allocated(call, batch, dtype):
     """Bytes that one forward and backward allocate."""
     qkv = call.qkv.to(dtype).expand(batch, -1, -1, -1).contiguous()
     multiplier, pad_kv = call.logit_scale.exp().float(), call.pad_kv.to(dtype)
-    arguments = (qkv, call.bias_table.float(), multiplier, pad_kv, call.num_heads, call.window_size, call.shift_size, 1.0)
+    arguments = (
+        qkv,
+        call.bias_table.float(),
+        multiplier,
+        pad_kv,
+        call.num_heads,
+        call.window_size,
+        call.shift_size,
+        1.0,
+    )
     with Allocations() as allocations:
         out = launch.forward(*arguments)
         launch.backward(torch.ones_like(out), *arguments, [True] * 4)

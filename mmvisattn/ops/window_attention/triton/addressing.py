@@ -30,12 +30,10 @@ MAY_PAD = tl.constexpr(4)
 
 @triton.jit
 def locate_window(window, height, width, WINDOW_H: tl.constexpr, WINDOW_W: tl.constexpr):
-    """First token of the window's image, and the window's corner in the padded, rolled frame.
+    """Image of a window, and the window's corner in the padded, rolled frame.
 
-    Args:
-        window: Number of the window, image-major, then row-major: 0 <= window < B * windows per image.
-        height: Rows of the image, without padding.
-        width: Columns of the image, without padding.
+    Windows are numbered image by image, row by row: 0 <= window < B * windows per image. Height and width are those
+    of the image, without padding.
 
     Returns:
         image: Number of the image, 64 bits wide.
@@ -99,8 +97,7 @@ def locate_slots(
 def load_tokens(base_ptr, token, inside, row_stride, HEAD_DIM: tl.constexpr, PADDED_DIM: tl.constexpr):
     """(slots, PADDED_DIM) tile of one head; zero outside the image and beyond HEAD_DIM.
 
-    Args:
-        base_ptr: The (B*H*W, row_stride) image tensor, advanced to the first channel wanted.
+    `base_ptr` is the (B*H*W, row_stride) image tensor, advanced to the first channel wanted.
     """
     channel = tl.arange(0, PADDED_DIM)
     offset = token[:, None] * row_stride + channel[None, :]
@@ -158,10 +155,8 @@ def bias_of_pairs(
 ):
     """What is added to the logits of slot pairs, in units of log 2: the table's value, and -inf for dead keys.
 
-    Args:
-        table_ptr: ((2*WINDOW_H-1)*(2*WINDOW_W-1), heads) table of the relative position bias.
-        query_slot: Slots of the queries, shaped to broadcast against `key_slot`.
-        key_slot: Slots of the keys.
+    `table_ptr` is the ((2*WINDOW_H-1)*(2*WINDOW_W-1), heads) table of the relative position bias. The slots of queries
+    and keys broadcast against each other.
 
     Returns:
         float32 tile of the broadcast shape; of the shape of `key_slot` where there is no bias.
@@ -205,10 +200,7 @@ def shift_mask(
 ):
     """Add -100 (in units of log 2) between the sides of a seam. Most windows have none and skip it.
 
-    Args:
-        logits: (rows, columns) float32, in units of log 2.
-        row_slot: (rows,) slots of the rows.
-        column_slot: (columns,) slots of the columns.
+    `logits` are (rows, columns), `row_slot` (rows,) and `column_slot` (columns,).
     """
     if border & SEAM:
         row_side = seam_side(row_slot, top, left, shift_y, shift_x, WINDOW_H, WINDOW_W)
@@ -236,10 +228,8 @@ def scale_rows(tile, factor):
 def through_normalisation(grad, unit, inverse):
     """Gradient of a tile from the gradient of its normalised rows, and the rows' inner products with that gradient.
 
-    Args:
-        grad: (slots, PADDED_DIM) float32, gradient of `unit`.
-        unit: (slots, PADDED_DIM) normalised rows.
-        inverse: (slots,) float32 from `inverse_norm`.
+    `grad` is the (slots, PADDED_DIM) float32 gradient of the normalised rows `unit`, `inverse` what `inverse_norm`
+    gave.
 
     Returns:
         (slots, PADDED_DIM) float32 gradient of the tile before normalisation, and (slots,) float32 inner products.

@@ -5,6 +5,8 @@ at run time: it would stall training on images of many sizes, and its choices wo
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +22,8 @@ OPS = (
     "tiled_backward_queries",
     "tiled_backward_keys",
 )
+EXAMPLE_WINDOW = {32: (5, 6), 64: (7, 7), 1024: (12, 12)}
+"""By `max_tokens`, a window to compile and time its rows with: one that fills its tiles badly."""
 MAX_ROWS = 60
 """Rows per architecture: what a person can still read and a continuous-integration run still compile."""
 
@@ -117,6 +121,20 @@ def architecture_of(device: torch.device) -> str:
         return str(known[0])
     major, minor = torch.cuda.get_device_capability(device)
     return str(max(number for number in known if number <= 10 * major + minor))
+
+
+@contextmanager
+def replaced(architecture: str, row: Row, configuration: Configuration) -> Iterator[None]:
+    """Let one row have another configuration for a while: to time it."""
+    rows = _table()[architecture]
+    place = rows.index(row)
+    rows[place] = row._replace(configuration=configuration)
+    find_configuration.cache_clear()
+    try:
+        yield
+    finally:
+        rows[place] = row
+        find_configuration.cache_clear()
 
 
 @lru_cache

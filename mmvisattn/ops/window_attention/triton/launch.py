@@ -86,7 +86,14 @@ def backward(
 
     Args:
         grad_out: (B, H, W, C).
-        qkv: As in `forward`, and likewise the other arguments.
+        qkv: As in `forward`.
+        bias_table: As in `forward`.
+        multiplier: As in `forward`.
+        pad_kv: As in `forward`.
+        num_heads: As in `forward`.
+        window_size: As in `forward`.
+        shift_size: As in `forward`.
+        scale: As in `forward`.
         needs: Which of the gradients of qkv, bias_table, multiplier and pad_kv are wanted.
 
     Returns:

@@ -185,7 +185,10 @@ def tiled_backward_keys_and_bias(
     NEED_TABLE: tl.constexpr,
     NEED_PAD: tl.constexpr,
 ):
-    """Grid: windows x heads x key blocks (none if only the table needs a gradient), then bias_splits x heads x query blocks x key blocks, on one axis."""
+    """Grid: windows x heads x key blocks, then bias_splits x heads x query blocks x key blocks, on one axis.
+
+    The first kind is left out if only the table needs a gradient, the second if it needs none.
+    """
     TOKENS: tl.constexpr = WINDOW_H * WINDOW_W
     key_programs = 0
     if NEED_QKV or NEED_PAD:
