@@ -78,7 +78,7 @@ def accepts_host_options(ported: Ported, archs: Mapping[str, Any]) -> Callable[[
         def init_with_host_options(self: Any, *args: Any, **options: Any) -> None:
             foreign = {name: options.pop(name) for name in list(options) if name not in signature.parameters}
             given = signature.bind_partial(self, *args, **options).arguments
-            arch_fields = {}
+            arch_fields: dict[str, Any] = {}
             for name, value in foreign.items():
                 rule = _find_rule(type(self).__name__, name, ported, signature.parameters)
                 if isinstance(rule, IntoArch):
