@@ -50,7 +50,10 @@ def attend_blockwise(
 
 
 class _Blocks:
-    """Reads and writes blocks of windows, (n, N, channels), of maps of one size."""
+    """Reads and writes blocks of windows, (n, N, channels), of maps of one size.
+
+    `heads` are the groups of heads and `queries` the runs of queries that are attended at once.
+    """
 
     def __init__(self, tokens: Tensor, num_heads: int, grid: WindowGrid) -> None:
         batch, height, width, _ = tokens.shape
@@ -58,10 +61,12 @@ class _Blocks:
         self.rows = slot_rows(window_tables(grid, tokens), batch, height * width).flatten(0, 1)
         self.runs = [(kind, start * batch, stop * batch) for kind, start, stop in grid.runs]
         self.masks = [None, *shift_masks(grid, wide_dtype(tokens.dtype), tokens.device)[1:]]
-        pairs = max(1, LOGITS_PER_THREAD * torch.get_num_threads() // grid.tokens**2)
+        logits = LOGITS_PER_THREAD * torch.get_num_threads()
+        pairs = max(1, logits // grid.tokens**2)  # of a window and a head
         step = min(num_heads, pairs)
-        self.heads = [slice(first, first + step) for first in range(0, num_heads, step)]
         self.windows = max(1, pairs // step)
+        self.heads = _slices(num_heads, step)
+        self.queries = _slices(grid.tokens, max(1, logits // grid.tokens))
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
         """Yield the row (n, N) of each slot of a block, where padded slots are, if anywhere, and the shift mask."""
@@ -100,50 +105,63 @@ class _Blockwise(torch.autograd.Function):
             attended = torch.empty_like(block[:, :, 0])
             for heads in blocks.heads:
                 query, key, value = _split(block[:, :, :, heads])
-                weights = _weights(*prepare(query, key, heads, *shared), bias, mask, heads)
-                attended[:, :, heads] = (weights @ value).transpose(1, 2)
+                left, right = prepare(query, key, heads, *shared)
+                added = _added(bias, mask, heads)
+                for queries in blocks.queries:
+                    weights = _weights(left[:, :, queries], right, added, queries)
+                    attended[:, queries, heads] = (weights @ value).transpose(1, 2)
             blocks.write(output, rows, padded, attended)
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        prepare, num_heads, grid = ctx.call
-        qkv, bias, padding, *shared = ctx.saved_tensors
-        needs_qkv, needs_bias, needs_padding, *needs_shared = ctx.needs_input_grad[3:]
-        shared = [t if t is None else t.detach().requires_grad_(n) for t, n in zip(shared, needs_shared, strict=True)]
-        wanted = [tensor for tensor in shared if tensor is not None and tensor.requires_grad]
-        sums = [torch.zeros_like(tensor) for tensor in wanted]
-        grad, grad_qkv = grad.contiguous(), torch.empty_like(qkv)
-        grad_bias = torch.zeros_like(bias) if needs_bias else None
-        grad_padding = torch.zeros(qkv.shape[3], dtype=wide_dtype(qkv.dtype)) if needs_padding else None
-        blocks = _Blocks(qkv, num_heads, grid)
-        for rows, padded, mask in blocks:
-            block = blocks.read(qkv, rows, padded, padding).view(*rows.shape, 3, num_heads, -1)
-            grad_output = blocks.read(grad, rows, padded, None).view(*rows.shape, 1, num_heads, -1)
-            grad_block = torch.empty_like(block)
-            for heads in blocks.heads:
-                query, key, value = _split(block[:, :, :, heads])
-                (grad_out,) = _split(grad_output[:, :, :, heads])
-                with torch.enable_grad(), no_autocast(qkv):
-                    factors = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
-                left, right = (factor.detach() for factor in factors)
-                weights = _weights(left, right, bias, mask, heads)
-                grad_logits = torch._softmax_backward_data(grad_out @ value.mT, weights, -1, weights.dtype)
-                if grad_bias is not None:
-                    grad_bias[heads] += grad_logits.sum(0)
-                grad_factors = grad_logits @ right, grad_logits.mT @ left
-                gradients = torch.autograd.grad(factors, [query, key, *wanted], grad_factors)
-                for part, gradient in enumerate((*gradients[:2], weights.mT @ grad_out)):
-                    grad_block[:, :, part, heads] = gradient.transpose(1, 2)
-                for total, gradient in zip(sums, gradients[2:], strict=True):
-                    total += gradient
-            blocks.write(grad_qkv, rows, padded, grad_block)
-            if grad_padding is not None and padded is not None:
-                grad_padding += grad_block[padded].flatten(1).sum(0, dtype=grad_padding.dtype)
-        remaining = iter(sums)
-        grads_shared = [next(remaining) if needed else None for needed in needs_shared]
-        return None, None, None, grad_qkv if needs_qkv else None, grad_bias, grad_padding, *grads_shared
+        with no_autocast(grad):
+            return _backward(ctx, grad)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Return the gradients of all arguments of `_Blockwise`."""
+    prepare, num_heads, grid = ctx.call
+    qkv, bias, padding, *shared = ctx.saved_tensors
+    needs_qkv, needs_bias, needs_padding, *needs_shared = ctx.needs_input_grad[3:]
+    shared = [t if t is None else t.detach().requires_grad_(n) for t, n in zip(shared, needs_shared, strict=True)]
+    wanted = [tensor for tensor in shared if tensor is not None and tensor.requires_grad]
+    sums = [torch.zeros_like(tensor) for tensor in wanted]
+    grad, grad_qkv = grad.contiguous(), torch.empty_like(qkv)
+    grad_bias = torch.zeros_like(bias) if needs_bias else None
+    grad_padding = torch.zeros(qkv.shape[3], dtype=wide_dtype(qkv.dtype)) if needs_padding else None
+    blocks = _Blocks(qkv, num_heads, grid)
+    for rows, padded, mask in blocks:
+        block = blocks.read(qkv, rows, padded, padding).view(*rows.shape, 3, num_heads, -1)
+        grad_output = blocks.read(grad, rows, padded, None).view(*rows.shape, 1, num_heads, -1)
+        grad_block = torch.empty_like(block)
+        for heads in blocks.heads:
+            query, key, value = _split(block[:, :, :, heads])
+            (grad_heads,) = _split(grad_output[:, :, :, heads])
+            with torch.enable_grad():
+                factors = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
+            left, right = (factor.detach() for factor in factors)
+            grad_heads_bias = None if grad_bias is None else grad_bias[heads]
+            added = _added(bias, mask, heads)
+            *grad_factors, grad_value = _gradients(
+                left, right, value, added, grad_heads, grad_heads_bias, blocks.queries
+            )
+            gradients = torch.autograd.grad(factors, [query, key, *wanted], grad_factors)
+            for part, gradient in enumerate((*gradients[:2], grad_value)):
+                grad_block[:, :, part, heads] = gradient.transpose(1, 2)
+            for total, gradient in zip(sums, gradients[2:], strict=True):
+                total += gradient
+        blocks.write(grad_qkv, rows, padded, grad_block)
+        if grad_padding is not None and padded is not None:
+            grad_padding += grad_block[padded].flatten(1).sum(0, dtype=grad_padding.dtype)
+    remaining = iter(sums)
+    grads_shared = [next(remaining) if needed else None for needed in needs_shared]
+    return None, None, None, grad_qkv if needs_qkv else None, grad_bias, grad_padding, *grads_shared
+
+
+def _slices(length: int, step: int) -> list[slice]:
+    return [slice(first, first + step) for first in range(0, length, step)]
 
 
 def _split(block: Tensor) -> tuple[Tensor, ...]:
@@ -152,11 +170,40 @@ def _split(block: Tensor) -> tuple[Tensor, ...]:
     return tuple(wide[part] for part in range(wide.shape[0]))
 
 
-def _weights(left: Tensor, right: Tensor, bias: Tensor | None, mask: Tensor | None, heads: slice) -> Tensor:
-    """Return the softmax (n, heads, N, N) of left times right plus bias and mask."""
+def _added(bias: Tensor | None, mask: Tensor | None, heads: slice) -> Tensor | None:
+    """Return what is added to the logits, broadcastable to (heads, N, N)."""
+    if bias is None:
+        return mask
+    return bias[heads] if mask is None else bias[heads] + mask
+
+
+def _weights(left: Tensor, right: Tensor, added: Tensor | None, queries: slice) -> Tensor:
+    """Return (n, heads, queries, N), the weights of a run of queries."""
     logits = left @ right.mT
-    if bias is not None:
-        logits += bias[heads] if mask is None else bias[heads] + mask
-    elif mask is not None:
-        logits += mask
+    if added is not None:
+        logits += added[..., queries, :]
     return logits.softmax(-1)
+
+
+def _gradients(
+    left: Tensor,
+    right: Tensor,
+    value: Tensor,
+    added: Tensor | None,
+    grad: Tensor,
+    grad_bias: Tensor | None,
+    runs: list[slice],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of left, right and value, (n, heads, N, channels); add that of the bias to `grad_bias`."""
+    grad_left = torch.empty_like(left)
+    grad_right, grad_value = torch.zeros_like(right), torch.zeros_like(value)
+    for queries in runs:
+        grad_out = grad[:, :, queries]
+        weights = _weights(left[:, :, queries], right, added, queries)
+        grad_logits = torch._softmax_backward_data(grad_out @ value.mT, weights, -1, weights.dtype)
+        if grad_bias is not None:
+            grad_bias[:, queries] += grad_logits.sum(0)
+        grad_left[:, :, queries] = grad_logits @ right
+        grad_right += grad_logits.mT @ left[:, :, queries]
+        grad_value += weights.mT @ grad_out
+    return grad_left, grad_right, grad_value

@@ -4,7 +4,12 @@ A table over offsets is read through overlapping windows (`Tensor.unfold`), so n
 is a plain sum in fixed order, the same from run to run.
 """
 
+import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
+
+from mmvisattn.ops.precision import wide_dtype
+from mmvisattn.ops.validation import check_count, check_matrix
 
 
 def relative_rows(table: Tensor) -> Tensor:
@@ -34,3 +39,68 @@ def relative_bias(table: Tensor, window: tuple[int, int]) -> Tensor:
     offsets = table.reshape(2 * height - 1, 2 * width - 1, -1)
     pairs = offsets.unfold(0, height, 1).unfold(1, width, 1).flip(-2, -1)  # (yq, xq, heads, yk, xk)
     return pairs.permute(2, 0, 1, 3, 4).reshape(-1, height * width, height * width)
+
+
+def offset_logits(query: Tensor, rel_h: Tensor, rel_w: Tensor, window: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Return what decomposed relative positions add to the logits, for each row and for each column of keys.
+
+    Args:
+        query: (..., h*w, D), not scaled.
+        rel_h: (2h-1, D).
+        rel_w: (2w-1, D).
+        window: (h, w) in tokens.
+
+    Returns:
+        (..., h*w, h) for the rows of keys, (..., h*w, w) for the columns; a key gets the sum of its two.
+    """
+    height, width = window
+    grid = query.view(*query.shape[:-2], height, width, query.shape[-1])
+    by_row = torch.einsum("...yxd,ykd->...yxk", grid, relative_rows(rel_h))
+    by_column = torch.einsum("...yxd,xkd->...yxk", grid, relative_rows(rel_w))
+    return by_row.flatten(-3, -2), by_column.flatten(-3, -2)
+
+
+def append_offsets(
+    query: Tensor, key: Tensor, rel_h: Tensor, rel_w: Tensor, window: tuple[int, int], scale: float
+) -> tuple[Tensor, Tensor]:
+    """Write decomposed relative positions as h + w more channels of query and key.
+
+    The key says in them which row and which column it is in (one-hot), the query what each adds. The plain product of
+    the two is then the whole logit, so that no (h*w, h*w) bias exists.
+
+    Args:
+        query: (..., h*w, D), not scaled.
+        key: (..., h*w, D).
+        rel_h: (2h-1, D).
+        rel_w: (2w-1, D).
+        window: (h, w) in tokens.
+        scale: factor of query times key.
+
+    Returns:
+        (..., h*w, D+h+w) each.
+    """
+    by_row, by_column = offset_logits(query, rel_h, rel_w, window)
+    rows = torch.eye(window[0], dtype=key.dtype, device=key.device).repeat_interleave(window[1], 0)
+    columns = torch.eye(window[1], dtype=key.dtype, device=key.device).repeat(window[0], 1)
+    place = torch.cat((rows, columns), 1).expand(*key.shape[:-1], -1)
+    return torch.cat((query * scale, by_row, by_column), -1), torch.cat((key, place), -1)
+
+
+def resize_1d(table: Tensor, length: int) -> Tensor:
+    """Resize a table of one-dimensional offsets, (n, D) to (length, D), as SAM and detectron2 do: linear.
+
+    The ends of the tables do not fall on one another (`align_corners=False`). Computed in float32 or wider.
+
+    Args:
+        table: (n, D), one row per offset.
+        length: rows wanted: 2*max(q, k) - 1 for q query and k key positions on the axis.
+
+    Raises:
+        ValueError: `table` is not a float matrix, or `length` is not an int of at least 1.
+    """
+    check_matrix("table", table)
+    check_count("length", length)
+    if table.shape[0] == length:
+        return table
+    columns = table.to(wide_dtype(table.dtype)).t()[None]  # (1, D, n)
+    return interpolate(columns, size=length, mode="linear", align_corners=False)[0].t().to(table.dtype)

@@ -27,6 +27,13 @@ def check_parameter(name: str, tensor: Tensor, like: Tensor, *shapes: tuple[int,
         raise ValueError(f"{name} is on {tensor.device}; expected {like.device}, the device of the activations")
 
 
+def check_matrix(name: str, tensor: Tensor) -> None:
+    """Raise unless `tensor` is a float tensor of two axes, neither empty."""
+    check_float_tensor(name, tensor)
+    if tensor.ndim != 2 or 0 in tensor.shape:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected two axes, neither empty")
+
+
 def check_qkv(qkv: Tensor, num_heads: int) -> None:
     """Raise unless `qkv` is (B, H, W, 3*num_heads*D) with H, W >= 1."""
     check_float_tensor("qkv", qkv)
@@ -34,8 +41,7 @@ def check_qkv(qkv: Tensor, num_heads: int) -> None:
         raise ValueError(f"qkv has shape {tuple(qkv.shape)}; expected (B, H, W, 3*C)")
     if qkv.shape[1] < 1 or qkv.shape[2] < 1:
         raise ValueError(f"qkv has a map of {qkv.shape[1]} x {qkv.shape[2]} tokens; expected at least 1 x 1")
-    if isinstance(num_heads, bool) or not isinstance(num_heads, int) or num_heads < 1:
-        raise ValueError(f"num_heads is {num_heads!r}; expected an int of at least 1")
+    check_count("num_heads", num_heads)
     if qkv.shape[3] < 3 or qkv.shape[3] % (3 * num_heads) != 0:
         raise ValueError(
             f"num_heads is {num_heads} and qkv has {qkv.shape[3]} channels; expected 3*C with num_heads dividing C"
@@ -57,3 +63,9 @@ def as_pair(name: str, value: int | Sequence[int], minimum: int) -> tuple[int, i
     if not valid or any(isinstance(n, bool) or not isinstance(n, int) or n < minimum for n in pair):
         raise ValueError(f"{name} is {value!r}; expected an int, or (rows, columns), of at least {minimum}")
     return pair[0], pair[1]
+
+
+def check_count(name: str, value: int) -> None:
+    """Raise unless `value` is an int of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} is {value!r}; expected an int of at least 1")

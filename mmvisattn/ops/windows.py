@@ -40,6 +40,11 @@ class WindowGrid(NamedTuple):
         return self.window[0] * self.window[1]
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the map is one window, without padding or shift."""
+        return self.window == self.size and self.shift == (0, 0)
+
+    @property
     def runs(self) -> list[tuple[int, int, int]]:
         """Runs of windows that share one shift mask: (kind, first window, last window + 1).
 
@@ -144,6 +149,8 @@ def partition(tokens: Tensor, grid: WindowGrid, padding: Tensor | None = None) -
     Returns:
         (windows, B, N, C), windows in the order of `WindowGrid.runs`.
     """
+    if grid.is_whole:
+        return tokens.flatten(1, 2)[None]
     tables = window_tables(grid, tokens)
     return _Partition.apply(tokens, padding, grid.size, *tables)  # type: ignore[no-any-return]
 
@@ -153,8 +160,24 @@ def pad_row(pad_kv: Tensor | None) -> Tensor | None:
     return None if pad_kv is None else torch.cat((torch.zeros_like(pad_kv[:1]), pad_kv)).flatten()
 
 
+def split_windows(qkv: Tensor, num_heads: int, grid: WindowGrid, pad_kv: Tensor | None) -> tuple[Tensor, ...]:
+    """Gather the windows of (B, H, W, 3*C): query, key and value, each (windows, B, heads, N, D)."""
+    windows = partition(qkv, grid, pad_row(pad_kv))
+    head_dim = qkv.shape[3] // (3 * num_heads)
+    return windows.reshape(*windows.shape[:3], 3, num_heads, head_dim).permute(3, 0, 1, 4, 2, 5).unbind()
+
+
+def join_heads(attended: Tensor, grid: WindowGrid) -> Tensor:
+    """Bring (windows*B, heads, N, D) to (windows, B, N, heads*D)."""
+    rows, heads, tokens, head_dim = attended.shape
+    windows = grid.counts[0] * grid.counts[1]
+    return attended.transpose(1, 2).reshape(windows, rows // windows, tokens, heads * head_dim)
+
+
 def merge(windows: Tensor, grid: WindowGrid) -> Tensor:
     """Undo `partition`: (windows, B, N, C) to (B, H, W, C), rolled back and cropped."""
+    if grid.is_whole:
+        return windows.reshape(windows.shape[1], *grid.size, windows.shape[3])
     tables = window_tables(grid, windows)
     return _Merge.apply(windows, grid.size, *tables)  # type: ignore[no-any-return]
 

@@ -12,7 +12,7 @@ from mmvisattn.ops.precision import autocast_cast, no_autocast, wide_dtype
 from mmvisattn.ops.validation import as_pair, check_parameter, check_qkv, check_scale
 from mmvisattn.ops.window_attention import reference, sdpa
 from mmvisattn.ops.window_attention import triton as kernels
-from mmvisattn.ops.windows import WindowGrid, row_major
+from mmvisattn.ops.windows import WindowGrid, row_major, split_windows
 
 MAX_LOG_MULTIPLIER = math.log(100.0)
 
@@ -63,6 +63,7 @@ def window_attention(
     official code github.com/microsoft/Swin-Transformer (MIT).
 
     Example:
+        >>> import torch
         >>> qkv = torch.randn(2, 9, 10, 3 * 16)
         >>> table = torch.zeros(7 * 7, 2)
         >>> window_attention(qkv, table, num_heads=2, window_size=4, shift_size=2).shape
@@ -117,7 +118,7 @@ def window_attention_weights(
     (qkv,) = autocast_cast(qkv)
     grid = call["grid"]
     with no_autocast(qkv):
-        query, key, _ = reference.split_windows(qkv, num_heads, grid, pad_kv)
+        query, key, _ = split_windows(qkv, num_heads, grid, pad_kv)
         multiplier = _logit_multiplier(logit_scale, qkv)
         weights = reference.attention_weights(query, key, bias_table, grid, call["scale"], multiplier)
     return row_major(weights, grid).transpose(0, 1)

@@ -6,7 +6,7 @@ from torch import Tensor
 from mmvisattn.ops.cosine import normalize
 from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import relative_bias
-from mmvisattn.ops.windows import WindowGrid, merge, pad_row, partition, shift_masks
+from mmvisattn.ops.windows import WindowGrid, join_heads, merge, shift_masks, split_windows
 
 
 def window_attention(
@@ -22,15 +22,8 @@ def window_attention(
     """Return (B, H, W, C); see `mmvisattn.ops.window_attention`."""
     query, key, value = split_windows(qkv, num_heads, grid, pad_kv)
     weights = attention_weights(query, key, bias_table, grid, scale, logit_multiplier)
-    output = (weights @ value).transpose(2, 3).flatten(3)  # (windows, B, N, C)
-    return merge(output.to(qkv.dtype), grid)
-
-
-def split_windows(qkv: Tensor, num_heads: int, grid: WindowGrid, pad_kv: Tensor | None) -> tuple[Tensor, ...]:
-    """Gather the windows and return query, key and value, each (windows, B, heads, N, D), in the wide dtype."""
-    windows = partition(qkv, grid, pad_row(pad_kv)).to(wide_dtype(qkv.dtype))
-    head_dim = qkv.shape[3] // (3 * num_heads)
-    return windows.view(*windows.shape[:3], 3, num_heads, head_dim).permute(3, 0, 1, 4, 2, 5).unbind()
+    output = weights @ value.to(weights.dtype)
+    return merge(join_heads(output.flatten(0, 1).to(qkv.dtype), grid), grid)
 
 
 def attention_weights(
@@ -42,14 +35,16 @@ def attention_weights(
     logit_multiplier: Tensor | None,
 ) -> Tensor:
     """Return (windows, B, heads, N, N); rows sum to one."""
+    wide = wide_dtype(query.dtype)
+    query, key = query.to(wide), key.to(wide)
     if logit_multiplier is None:
         query = query * scale
     else:
-        query = normalize(query) * logit_multiplier.to(query.dtype)[:, None, None]
+        query = normalize(query) * logit_multiplier.to(wide)[:, None, None]
         key = normalize(key)
-    logits = query @ key.transpose(-2, -1)
+    logits = query @ key.mT
     if bias_table is not None:
-        logits = logits + relative_bias(bias_table.to(logits.dtype), grid.window)
-    masks = shift_masks(grid, logits.dtype, logits.device)
+        logits = logits + relative_bias(bias_table.to(wide), grid.window)
+    masks = shift_masks(grid, wide, logits.device)
     runs = [logits[start:stop] + masks[kind] for kind, start, stop in grid.runs]
     return torch.cat(runs).softmax(-1)

@@ -13,7 +13,7 @@ from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import relative_bias
 from mmvisattn.ops.scaled_dot_product import scaled_dot_product
 from mmvisattn.ops.tracing import is_traced
-from mmvisattn.ops.windows import WindowGrid, merge, pad_row, partition, shift_masks
+from mmvisattn.ops.windows import WindowGrid, join_heads, merge, shift_masks, split_windows
 
 
 def window_attention(
@@ -38,14 +38,11 @@ def window_attention(
 
     if qkv.is_cpu and not is_traced(qkv):
         return attend_blockwise(prepare, qkv, bias, pad_kv, multiplier, num_heads=num_heads, grid=grid)
-    batch, head_dim = qkv.shape[0], qkv.shape[3] // (3 * num_heads)
-    windows = partition(qkv, grid, pad_row(pad_kv))
-    count = windows.shape[0]
-    windows = windows.view(count * batch, grid.tokens, 3, num_heads, head_dim)
-    query, key, value = windows.permute(2, 0, 3, 1, 4).unbind()  # (windows*B, heads, N, D)
+    query, key, value = (part.flatten(0, 1) for part in split_windows(qkv, num_heads, grid, pad_kv))
     if multiplier is not None:
         query, key = (factor.to(qkv.dtype) for factor in prepare(query.to(wide), key.to(wide), slice(None), multiplier))
         scale = 1.0
+    batch = qkv.shape[0]
     masks = shift_masks(grid, wide, qkv.device)
     outputs = []
     for kind, start, stop in grid.runs:
@@ -53,5 +50,4 @@ def window_attention(
         added = bias if kind == 0 else masks[kind] if bias is None else bias + masks[kind]
         added = None if added is None else added.view(1, -1, grid.tokens, grid.tokens)
         outputs.append(scaled_dot_product(query[run], key[run], value[run], added, scale=scale))
-    output = torch.cat(outputs).transpose(1, 2).flatten(2)
-    return merge(output.view(count, batch, grid.tokens, output.shape[2]), grid)
+    return merge(join_heads(torch.cat(outputs), grid), grid)

@@ -1,0 +1,39 @@
+"""Self-attention with decomposed relative positions on `torch.nn.functional.scaled_dot_product_attention`.
+
+The positions travel as h + w more channels of query and key, so no (N, N) bias exists. On CPU, unless the call is
+traced, the same runs in blocks of windows, or of queries where one window is large.
+"""
+
+from torch import Tensor
+
+from mmvisattn.ops.blockwise import attend_blockwise
+from mmvisattn.ops.precision import wide_dtype
+from mmvisattn.ops.relative_position import append_offsets
+from mmvisattn.ops.scaled_dot_product import scaled_dot_product
+from mmvisattn.ops.tracing import is_traced
+from mmvisattn.ops.windows import WindowGrid, join_heads, merge, split_windows
+
+
+def relative_position_attention(
+    qkv: Tensor,
+    rel_h: Tensor,
+    rel_w: Tensor,
+    *,
+    num_heads: int,
+    grid: WindowGrid,
+    scale: float,
+    pad_kv: Tensor | None,
+) -> Tensor:
+    """Return (B, H, W, C); see `mmvisattn.ops.relative_position_attention`."""
+    wide = wide_dtype(qkv.dtype)
+    tables = rel_h.to(wide), rel_w.to(wide)
+
+    def prepare(query: Tensor, key: Tensor, heads: slice, rel_h: Tensor, rel_w: Tensor) -> tuple[Tensor, Tensor]:
+        return append_offsets(query, key, rel_h, rel_w, grid.window, scale)
+
+    if qkv.is_cpu and not is_traced(qkv):
+        return attend_blockwise(prepare, qkv, None, pad_kv, *tables, num_heads=num_heads, grid=grid)
+    query, key, value = (part.flatten(0, 1) for part in split_windows(qkv, num_heads, grid, pad_kv))
+    query, key = (factor.to(qkv.dtype) for factor in prepare(query.to(wide), key.to(wide), slice(None), *tables))
+    output = scaled_dot_product(query, key, value, None, scale=1.0)
+    return merge(join_heads(output, grid), grid)
