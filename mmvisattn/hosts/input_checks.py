@@ -62,7 +62,10 @@ def unread_dataset(config: ConfigDict, scope: str) -> BaseDataset | None:
         kind = DATASETS.get(config["type"])
         if kind is None or not issubclass(kind, BaseDataset):
             return None
-        return DATASETS.build({**config, "pipeline": [], "lazy_init": True})
+        try:
+            return DATASETS.build({**config, "pipeline": [], "lazy_init": True})
+        except TypeError:  # a dataset of the user's own, without lazy_init
+            return None
 
 
 def check_paths(loader: ConfigDict | None, scope: str) -> None:

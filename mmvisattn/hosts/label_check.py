@@ -4,7 +4,6 @@ On a GPU such a label ends in a device-side assertion without a name, and in an 
 """
 
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
@@ -15,8 +14,11 @@ def classification_head(model: nn.Module) -> nn.Module | None:
     """The head whose ``num_classes`` bounds the labels of the data; None if the model has none.
 
     Args:
-        model: A detector or segmentor of the hosts. Of a cascade, the first stage is taken.
+        model: A detector or segmentor, possibly inside a data-parallel or a test-time-augmentation wrapper.
+            Of a cascade, the first stage is taken.
     """
+    while hasattr(model, "module"):
+        model = model.module
     for owner, name in ((model, "decode_head"), (getattr(model, "roi_head", None), "bbox_head"), (model, "bbox_head")):
         head = getattr(owner, name, None)
         head = head[0] if isinstance(head, nn.ModuleList) else head
@@ -40,8 +42,7 @@ class LabelCheck(Hook):
         Args:
             runner: The runner.
         """
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        self.head = classification_head(model)
+        self.head = classification_head(runner.model)
 
     def _before_iter(self, runner: Runner, batch_idx: int, data_batch: object = None, mode: str = "train") -> None:
         """Check one batch.

@@ -51,6 +51,7 @@ def train(
         InputError: If the config, an option, a path or the data is faulty.
     """
     cfg = read_config(config, cfg_options, work_dir, launcher)
+    check_sections(cfg, "train")
     if amp:
         precision.enable_amp(cfg)
     precision.check_device(cfg)
@@ -102,6 +103,7 @@ def test(
         InputError: If the config, an option, a path or the data is faulty.
     """
     cfg = read_config(config, cfg_options, work_dir, launcher)
+    check_sections(cfg, "test")
     check_checkpoint(checkpoint, "checkpoint")
     cfg.load_from, cfg.resume = checkpoint, False
     if show or show_dir:
@@ -114,6 +116,22 @@ def test(
     runner = build_runner(cfg)
     read_data(runner, "test")
     return runner.test()
+
+
+def check_sections(cfg: Config, split: str) -> None:
+    """Check that a config has what training or testing needs.
+
+    Args:
+        cfg: The config.
+        split: ``'train'`` or ``'test'``.
+
+    Raises:
+        InputError: If a section is missing.
+    """
+    needed = ["model", f"{split}_dataloader", f"{split}_cfg", "optim_wrapper" if split == "train" else "test_evaluator"]
+    missing = [name for name in needed if not cfg.get(name) and not isinstance(cfg.get(name), dict)]
+    if missing:
+        raise InputError(f"config is '{cfg.filename}', which has no {' and no '.join(missing)}, needed to {split}.")
 
 
 def build_runner(cfg: Config) -> Runner:
@@ -149,8 +167,7 @@ def read_data(runner: Runner, split: str) -> None:
         if reason is None:
             raise
         raise InputError(reason) from error
-    model = getattr(runner.model, "module", runner.model)  # out of the data-parallel or the TTA wrapper
-    input_checks.check_dataset(loop.dataloader.dataset, model, loader, scope)
+    input_checks.check_dataset(loop.dataloader.dataset, runner.model, loader, scope)
 
 
 def enable_lr_scaling(cfg: Config) -> None:

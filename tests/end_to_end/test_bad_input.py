@@ -52,6 +52,21 @@ def test_missing_config():
         train("nowhere/mine.py")
 
 
+def test_config_without_data(tmp_path):
+    (tmp_path / "model.py").write_text(
+        "default_scope = 'mmdet'\nmodel = dict(type='mmdet.RetinaNet')\ntest_cfg = dict()\n"
+    )
+    (tmp_path / "last.pth").touch()
+    with pytest.raises(
+        InputError, match=r"/model.py', which has no train_dataloader and no train_cfg and no optim_wrapper"
+    ):
+        train(str(tmp_path / "model.py"))
+    with pytest.raises(
+        InputError, match=r"/model.py', which has no test_dataloader and no test_evaluator, needed to test"
+    ):
+        run_test(str(tmp_path / "model.py"), str(tmp_path / "last.pth"))
+
+
 @pytest.mark.parametrize("host", ["mmdet", "mmseg"])
 def test_missing_checkpoint(host, tiny_configs, tmp_path):
     with pytest.raises(InputError, match=r"^checkpoint is 'lost.pth', which is not a file\.$"):

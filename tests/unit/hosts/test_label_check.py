@@ -50,6 +50,8 @@ def test_which_head_counts():
     assert classification_head(model(bbox_head=Head(7))).num_classes == 7
     assert classification_head(model(decode_head=nn.ModuleList([Head(3), Head(4)]))).num_classes == 3
     assert classification_head(model(rpn_head=Head(1))) is None
+    wrapped = model(module=model(module=model(bbox_head=Head(7))))  # data-parallel around test-time augmentation
+    assert classification_head(wrapped).num_classes == 7
 
 
 @pytest.mark.parametrize("mode", ["train", "val", "test"])
