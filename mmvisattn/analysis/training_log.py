@@ -64,7 +64,7 @@ class TrainingLog(Hook):
 
     priority = "LOW"  # after the hooks that compute what is reported
 
-    def __init__(self, scores: Sequence[Score], output: TextIO, interval: float = 5.0) -> None:
+    def __init__(self, scores: Sequence[Score], output: TextIO, interval: float = 10.0) -> None:
         self.history = History()
         self._scores = scores
         self._output = output
