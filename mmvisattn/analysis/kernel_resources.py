@@ -68,15 +68,13 @@ class Build(NamedTuple):
     architecture: str
     row: Row
     logits: str
-    precision: str
-    """Of float32 products: "ieee" or "tf32"; "half" for half-precision input."""
 
     @property
     def name(self) -> str:
         """Key of the record."""
         row = self.row
         size = f"{row.max_tokens}_tokens/{row.max_head_dim}_channels"
-        return f"sm_{self.architecture}/{row.op}/{size}/{self.precision}/{self.logits}"
+        return f"sm_{self.architecture}/{row.op}/{size}/{row.numbers}/{self.logits}"
 
 
 class Resources(NamedTuple):
@@ -97,23 +95,22 @@ class Resources(NamedTuple):
 def builds() -> Iterator[Build]:
     """Every compilation that the table of configurations calls for, and those of the reduction.
 
-    Cosine logits need more registers than plain ones, and wide heads more than narrow ones; the lighter variants are
-    compiled for the narrowest class of heads only.
+    Cosine logits need more registers than plain ones, and wide heads more than narrow ones; the lighter variant is
+    compiled for half precision and the narrowest class of heads only.
     """
     for architecture, rows in read_table().items():
         for row in rows:
-            half = row.element_bytes == 2
-            yield Build(architecture, row, "cosine", "half" if half else "ieee")
-            if row.max_head_dim == NARROW:
-                yield Build(architecture, row, *(("plain", "half") if half else ("cosine", "tf32")))
+            yield Build(architecture, row, "cosine")
+            if row.max_head_dim == NARROW and row.numbers == "half":
+                yield Build(architecture, row, "plain")
         for tokens in (64, 1024):
-            row = Row("reduction", tokens, 32, 4, Configuration(0, 0, warps=4, stages=1, programs=0))
-            yield Build(architecture, row, "cosine", "ieee")
+            row = Row("reduction", tokens, 32, "ieee", Configuration(0, 0, warps=4, stages=1, programs=0))
+            yield Build(architecture, row, "cosine")
 
 
 def sample(size: int = 10) -> list[Build]:
     """A fixed choice of builds in half precision, spread over kernels and architectures by a hash of their names."""
-    candidates = [build for build in builds() if build.precision == "half"]
+    candidates = [build for build in builds() if build.row.numbers == "half"]
     return sorted(candidates, key=lambda build: hashlib.sha256(build.name.encode()).hexdigest())[:size]
 
 
@@ -136,7 +133,7 @@ def stale(records: dict[str, dict[str, Any]]) -> list[Build]:
 
 def record_key(build: Build) -> str:
     """What a record depends on: the version of Triton, the kernel's code and the configuration."""
-    parts = (version("triton"), _code_hash(KERNEL_OF[build.row.op][0]), tuple(build.row), build.logits, build.precision)
+    parts = (version("triton"), _code_hash(KERNEL_OF[build.row.op][0]), tuple(build.row), build.logits)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -177,7 +174,7 @@ def violations(build: Build, record: dict[str, Any]) -> list[str]:
     if record["shared_bytes"] > SHARED_LIMIT[build.architecture]:
         limit = SHARED_LIMIT[build.architecture]
         found.append(f"{build.name} needs {record['shared_bytes']} bytes of shared memory; a block has {limit}")
-    if build.precision != "ieee" and not record["matrix_instructions"]:
+    if build.row.numbers != "ieee" and not record["matrix_instructions"]:
         found.append(f"{build.name} has no matrix instruction")
     if not record["wide_addresses"]:
         found.append(f"{build.name} numbers rows with less than 64 bits")
@@ -194,7 +191,7 @@ def resource_table(records: dict[str, dict[str, Any]]) -> str:
     cells: dict[str, dict[str, str]] = {}
     for build in builds():
         record = records[build.name]
-        row = f"{build.row.op}, {build.row.max_tokens}, {build.row.max_head_dim}, {build.precision}, {build.logits}"
+        row = f"{build.row.op}, {build.row.max_tokens}, {build.row.max_head_dim}, {build.row.numbers}, {build.logits}"
         shared = record["shared_bytes"] / 1024
         use = f"{record['registers']} / {record['spill_bytes']} / {shared:.0f}"
         cells.setdefault(row, {})[build.architecture] = use
@@ -250,7 +247,7 @@ def compile_build(build: Build) -> Resources:
     module, name = KERNEL_OF[build.row.op]
     kernel = getattr(import_module(f"{KERNELS}.{module}"), name)
     constants = _constants(build)
-    element = "bf16" if build.row.element_bytes == 2 else "fp32"
+    element = "bf16" if build.row.numbers == "half" else "fp32"
     signature: dict[str, str] = {}
     attributes = {}
     values = {}
@@ -293,7 +290,7 @@ def _constants(build: Build) -> dict[str, Any]:
         "HAS_SHIFT": True,
         "HAS_PAD": True,
         "COSINE": cosine,
-        "PRECISION": "ieee" if build.precision == "half" else build.precision,
+        "PRECISION": "ieee" if row.numbers == "half" else row.numbers,
         "NEED_QKV": True,
         "NEED_TABLE": table,
         "NEED_MULTIPLIER": cosine,

@@ -9,6 +9,8 @@ import pytest
 from mmvisattn.ops.window_attention.triton import configurations, tuner
 from mmvisattn.ops.window_attention.triton.configurations import TABLE_FILE, find_configuration, read_table
 
+NUMBERS = ("half", "ieee", "tf32")
+
 
 def test_few_enough_rows_to_read_and_to_compile():
     for architecture, rows in read_table().items():
@@ -18,27 +20,27 @@ def test_few_enough_rows_to_read_and_to_compile():
 @pytest.mark.parametrize("architecture", ["80", "90", "120"])
 def test_every_call_that_the_kernels_take_has_a_configuration(architecture):
     tiled = [op for op in configurations.OPS if op.startswith("tiled")]
-    for op, tokens, head_dim, size in itertools.product(tiled, (1, 49, 65, 1024), (8, 24, 33, 64, 96, 128), (2, 4)):
-        assert find_configuration(op, tokens, head_dim, size, architecture) is not None
+    for op, tokens, head_dim, numbers in itertools.product(tiled, (1, 49, 65, 1024), (8, 24, 33, 64, 96, 128), NUMBERS):
+        assert find_configuration(op, tokens, head_dim, numbers, architecture) is not None
 
 
 @pytest.mark.parametrize("architecture", ["80", "90", "120"])
 def test_swin_runs_the_whole_window_kernels(architecture):
-    for op, window, size in itertools.product(("whole_forward", "whole_backward"), (7, 8), (2, 4)):
-        assert find_configuration(op, window**2, 32, size, architecture) is not None
-    assert find_configuration("whole_forward", 65, 32, 2, architecture) is None
+    for op, window, numbers in itertools.product(("whole_forward", "whole_backward"), (7, 8), ("half", "ieee")):
+        assert find_configuration(op, window**2, 32, numbers, architecture) is not None
+    assert find_configuration("whole_forward", 65, 32, "half", architecture) is None
 
 
 def test_the_smallest_class_that_holds_a_call_comes_first():
     for rows in read_table().values():
-        for op, size in {(row.op, row.element_bytes) for row in rows}:
-            limits = [(row.max_tokens, row.max_head_dim) for row in rows if (row.op, row.element_bytes) == (op, size)]
+        for op, numbers in {(row.op, row.numbers) for row in rows}:
+            limits = [(row.max_tokens, row.max_head_dim) for row in rows if (row.op, row.numbers) == (op, numbers)]
             assert limits == sorted(limits)
 
 
 def test_a_table_with_an_unknown_kernel_is_refused(tmp_path):
     file = tmp_path / "table.json"
-    file.write_text(json.dumps({"80": [["whole_sideways", 64, 32, 2, 64, 64, 4, 1, 2]]}))
+    file.write_text(json.dumps({"80": [["whole_sideways", 64, 32, "half", 64, 64, 4, 1, 2]]}))
     with pytest.raises(ValueError, match="whole_sideways"):
         read_table(file)
 
@@ -61,7 +63,7 @@ def test_the_tuner_takes_the_fastest_and_leaves_other_architectures_alone(tmp_pa
 
 def test_a_replaced_row_comes_back():
     row = read_table()["80"][0]
-    key = row.op, row.max_tokens, row.max_head_dim, row.element_bytes, "80"
+    key = row.op, row.max_tokens, row.max_head_dim, row.numbers, "80"
     other = row.configuration._replace(warps=16)
     with configurations.replaced("80", row, other):
         assert find_configuration(*key) == other

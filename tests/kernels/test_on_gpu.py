@@ -45,8 +45,8 @@ def draw(window, size, head_dim, cosine, heads=3, batch=2):
     }
 
 
-def results(drawn, dtype, impl, window, shift):
-    """Output and gradients for the values of `drawn`, rounded to `dtype` where the op takes that."""
+def results(drawn, dtype, impl, window, shift, rounded=None):
+    """Output and gradients for the values of `drawn` and an output gradient of values that `rounded` holds."""
     wide = torch.promote_types(dtype, torch.float32)
     given = {
         name: None if drawn[name] is None else drawn[name].to(dtype if name == "qkv" else wide).requires_grad_()
@@ -56,7 +56,8 @@ def results(drawn, dtype, impl, window, shift):
     out = window_attention(**given, num_heads=heads, window_size=window, shift_size=shift, impl=impl)
     there = {name: tensor for name, tensor in given.items() if tensor is not None}
     weights = torch.linspace(-9, 9, out.numel(), device="cuda", dtype=torch.float64).cos().view_as(out)
-    grads = torch.autograd.grad(out, list(there.values()), weights.to(dtype), materialize_grads=True)
+    weights = weights.to(rounded or dtype).to(dtype)
+    grads = torch.autograd.grad(out, list(there.values()), weights, materialize_grads=True)
     return {"out": out} | dict(zip(there, grads, strict=True))
 
 
@@ -67,7 +68,7 @@ def test_errors_are_at_most_twice_those_of_eager(case, cosine, dtype, monkeypatc
     window, shift, size, head_dim = case
     drawn = draw(window, size, head_dim, cosine)
     drawn = {name: None if tensor is None else tensor.to(dtype).double() for name, tensor in drawn.items()}
-    exact = results(drawn, torch.float64, "reference", window, shift)
+    exact = results(drawn, torch.float64, "reference", window, shift, dtype)
     ours = results(drawn, dtype, "triton", window, shift)
     again = results(drawn, dtype, "triton", window, shift)
     monkeypatch.setattr(reference, "wide_dtype", lambda narrow: narrow)

@@ -77,22 +77,28 @@ def shift_of(kind, window):
     return shifts[kind]
 
 
-def output_weights(out_shape):
-    """Gradient of the output, float64, without pattern."""
-    return torch.linspace(-1, 1, prod(out_shape), dtype=torch.float64).sin().mul(7).cos().view(out_shape)
+def output_weights(out_shape, dtype):
+    """Gradient of the output without pattern: float64 numbers that `dtype` holds exactly."""
+    return (
+        torch.linspace(-1, 1, prod(out_shape), dtype=torch.float64)
+        .sin()
+        .mul(7)
+        .cos()
+        .view(out_shape)
+        .to(dtype)
+        .double()
+    )
 
 
-def results(call, dtype, impl):
+def results(call, dtype, impl, weights):
     """Output and gradients, by name."""
     call = call.as_input(dtype)
     out = window_attention(**call.arguments(), impl=impl)
-    grads = torch.autograd.grad(
-        out, list(call.tensors.values()), output_weights(out.shape).to(dtype), materialize_grads=True
-    )
+    grads = torch.autograd.grad(out, list(call.tensors.values()), weights.to(dtype), materialize_grads=True)
     return {"out": out} | dict(zip(call.tensors, grads, strict=True))
 
 
-def size_of_terms(call):
+def size_of_terms(call, weights):
     """Norm of the terms whose differences are the gradients of the logits: weight * (|a| + mean |a|), a = d weight.
 
     The gradients of the table and of the logit scale are sums of these differences, which largely cancel.
@@ -101,8 +107,7 @@ def size_of_terms(call):
     heads = call.num_heads
     probabilities = window_attention_weights(**call.arguments())  # (B, windows, heads, N, N)
     _, _, value = reference.split_windows(call.qkv, heads, grid, call.pad_kv)
-    grad_out = partition(output_weights((*call.qkv.shape[:3], value.shape[2] * value.shape[4])), grid)
-    grad_out = grad_out.unflatten(3, (heads, -1)).transpose(2, 3)  # (windows, B, heads, N, D)
+    grad_out = partition(weights, grid).unflatten(3, (heads, -1)).transpose(2, 3)  # (windows, B, heads, N, D)
     slopes = row_major(grad_out @ value.transpose(-2, -1), grid).transpose(0, 1).abs()
     return (probabilities * (slopes + (probabilities * slopes).sum(-1, keepdim=True))).norm()
 
@@ -118,11 +123,12 @@ def test_errors_are_at_most_twice_those_of_eager(case, make_call, monkeypatch):
     batch, heads = case.pop("batch_and_heads")
     size, shift = size_of(case.pop("size"), window), shift_of(case.pop("shift"), window)
     call = make_call(size, window, shift, batch=batch, heads=heads, **case)
-    exact = results(call, torch.float64, "reference")
-    ours = results(call, dtype, "triton")
+    weights = output_weights((batch, *size, heads * case["head_dim"]), dtype)
+    exact = results(call, torch.float64, "reference", weights)
+    ours = results(call, dtype, "triton", weights)
     monkeypatch.setattr(reference, "wide_dtype", lambda narrow: narrow)
-    eager = results(call, dtype, "reference")
-    terms = size_of_terms(call)
+    eager = results(call, dtype, "reference", weights)
+    terms = size_of_terms(call, weights)
     # Sums are kept in float32; where eager happens to be nearly exact, two of their roundings are no error.
     two_roundings = 2 * torch.finfo(torch.float32).eps
     allowances = {name: two_roundings * truth.norm() for name, truth in exact.items()}

@@ -149,7 +149,7 @@ def test_tiled_windows_move_distinct_bytes_once_and_re_read_only_blocks(passes):
     tokens = prod(CASES[TILED][0])
 
     def blocks(op):
-        found = find_configuration(op, tokens, 16, 2, "80")
+        found = find_configuration(op, tokens, 16, "half", "80")
         return ceil(tokens / found.block_q), ceil(tokens / found.block_k)
 
     assert forward.moved["qkv", "load"] <= (1 + 2 * blocks("tiled_forward")[0]) * unit

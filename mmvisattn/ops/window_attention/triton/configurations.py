@@ -59,8 +59,8 @@ class Row(NamedTuple):
     max_tokens: int
     """Largest window, in tokens."""
     max_head_dim: int
-    element_bytes: int
-    """2 for float16 and bfloat16, 4 for float32."""
+    numbers: str
+    """Kind of matrix product: "half" for float16 and bfloat16, "ieee" or "tf32" for float32."""
     configuration: Configuration
 
 
@@ -91,20 +91,18 @@ def write_table(table: dict[str, list[Row]], file: Path = TABLE_FILE) -> None:
 
 
 @lru_cache(maxsize=4096)
-def find_configuration(
-    op: str, tokens: int, head_dim: int, element_bytes: int, architecture: str
-) -> Configuration | None:
+def find_configuration(op: str, tokens: int, head_dim: int, numbers: str, architecture: str) -> Configuration | None:
     """Return the configuration of a kernel, or None where the table has no row for the call.
 
     Args:
         op: One of `OPS`.
         tokens: Tokens per window.
         head_dim: Channels per head.
-        element_bytes: Size of one element of qkv.
+        numbers: "half", "ieee" or "tf32".
         architecture: A key of the table, from `architecture_of`.
     """
     for row in _table()[architecture]:
-        fits = tokens <= row.max_tokens and head_dim <= row.max_head_dim and element_bytes == row.element_bytes
+        fits = tokens <= row.max_tokens and head_dim <= row.max_head_dim and numbers == row.numbers
         if row.op == op and fits:
             return row.configuration
     return None

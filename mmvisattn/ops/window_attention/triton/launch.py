@@ -275,7 +275,8 @@ def _arguments(
 
 def _configuration(op: str, qkv: Tensor, arguments: dict[str, Any]) -> Configuration | None:
     tokens = arguments["WINDOW_H"] * arguments["WINDOW_W"]
-    return find_configuration(op, tokens, arguments["HEAD_DIM"], qkv.element_size(), architecture_of(qkv.device))
+    numbers = arguments["PRECISION"] if qkv.dtype == torch.float32 else "half"
+    return find_configuration(op, tokens, arguments["HEAD_DIM"], numbers, architecture_of(qkv.device))
 
 
 def _splits(windows: int, programs_per_split: int, configuration: Configuration, device: torch.device) -> int:

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """Whether Triton runs kernels in its Python interpreter, the only way to run them on a CPU."""
@@ -79,8 +78,10 @@ class _WindowAttention(torch.autograd.Function):
         return torch.ops.mmvisattn.window_attention.default(*arguments)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
+        # `once_differentiable` would let the derivative with respect to the kept inputs be lost without a word.
+        if torch.is_grad_enabled():
+            raise RuntimeError("impl 'triton' is differentiable once; take impl='reference' for second derivatives")
         inputs = ctx.saved_tensors
         needs = ctx.needs_input_grad[:4]
         grads = torch.ops.mmvisattn.window_attention_backward.default(grad_out, *inputs, *ctx.geometry, needs)

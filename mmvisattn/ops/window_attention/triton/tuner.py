@@ -86,7 +86,7 @@ def _example_call(row: Row) -> Callable[[], object]:
 
     heads = max(1, TUNED_CHANNELS // row.max_head_dim)
     channels = heads * row.max_head_dim
-    dtype = torch.float16 if row.element_bytes == 2 else torch.float32
+    dtype = torch.float16 if row.numbers == "half" else torch.float32
     rows, columns = EXAMPLE_WINDOW[row.max_tokens]
     batch, down, across = TUNED_WINDOWS
     # One row of windows ends in padding.
