@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from mmvisattn.ops.precision import no_autocast, wide_dtype
 from mmvisattn.ops.windows import WindowGrid, pad_row, shift_masks, slot_rows, window_tables
@@ -114,8 +113,9 @@ class _Blockwise(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True
+            raise RuntimeError("impl 'sdpa' on CPU differentiates once; impl 'reference' differentiates twice and more")
         with no_autocast(grad):
             return _backward(ctx, grad)
 

@@ -9,6 +9,9 @@ Impl = Literal["auto", "reference", "sdpa", "triton"]
 
 OPS = ("attention", "window_attention", "relative_position_attention", "mask_unit_attention")
 
+SIZES = ("window_size", "shift_size", "unit_size")
+"""Arguments that a caller may give as one int and the kernels take as (rows, columns)."""
+
 TRITON_REFUSALS: dict[str, Callable[..., str | None]] = {}
 """For each op that has Triton kernels, the function that says why they refuse a call; set where they register."""
 
@@ -55,4 +58,5 @@ def why_not(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str | None:
         return None
     if op not in TRITON_REFUSALS:
         return f"impl 'triton' of {op} is not part of this build: there are no Triton kernels for it"
-    return TRITON_REFUSALS[op](qkv, **arguments)
+    sizes = {name: (size, size) for name, size in arguments.items() if name in SIZES and isinstance(size, int)}
+    return TRITON_REFUSALS[op](qkv, **{**arguments, **sizes})

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from mmvisattn.ops.dispatch import TRITON_REFUSALS, Impl, choose
+from mmvisattn.ops.dispatch import TRITON_REFUSALS, Impl, choose, why_not
 from mmvisattn.ops.mask_unit_attention import reference, sdpa
 from mmvisattn.ops.mask_unit_attention.units import UnitGrids, split_units, unit_grids
 from mmvisattn.ops.precision import autocast_cast, no_autocast
@@ -133,15 +133,16 @@ def _checked(
     }
 
 
-def _refuse_triton(qkv: Tensor, *, num_heads: int, unit_size: Any, query_stride: int = 1, **others: Any) -> str | None:
+def _refuse_triton(
+    qkv: Tensor, *, num_heads: int, unit_size: tuple[int, int] | None, query_stride: int = 1, **others: Any
+) -> str | None:
     """Return the sentence why there is no Triton kernel for a call, or None where that of windows serves it."""
     if query_stride != 1 or unit_size is None:
         return (
             "impl 'triton' of mask_unit_attention has kernels for query_stride 1 inside units, "
             f"not for query_stride {query_stride} with unit_size {unit_size}"
         )
-    window_size = as_pair("unit_size", unit_size, minimum=1)
-    return TRITON_REFUSALS["window_attention"](qkv, num_heads=num_heads, window_size=window_size)
+    return why_not("window_attention", "triton", qkv, num_heads=num_heads, window_size=unit_size)
 
 
 TRITON_REFUSALS["mask_unit_attention"] = _refuse_triton
