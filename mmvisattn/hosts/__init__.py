@@ -10,8 +10,8 @@ launch                  ``train`` and ``test``, for both hosts, on CPU and GPU; 
 config_file             reads a config and the command-line options laid over it
 precision               ``--amp``
 distributed             ``--launcher``: several processes, also on the CPU
-test_time_augmentation  ``--tta``
-test_outputs            ``--out``, ``--show``, ``--show-dir``
+tta                     ``--tta``: test-time augmentation
+prediction_outputs      ``--out``, ``--show``, ``--show-dir``
 input_checks            finds faulty files and annotations before training starts
 guarded_pipeline        names the image or label map that cannot be loaded
 label_check             a hook that finds labels outside the classes

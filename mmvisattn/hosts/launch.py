@@ -16,8 +16,8 @@ from mmvisattn.hosts import input_checks, precision
 from mmvisattn.hosts.config_file import read_config
 from mmvisattn.hosts.distributed import prepare_processes
 from mmvisattn.hosts.input_error import InputError
-from mmvisattn.hosts.test_outputs import save_predictions, show_predictions
-from mmvisattn.hosts.test_time_augmentation import enable_tta
+from mmvisattn.hosts.prediction_outputs import save_predictions, show_predictions
+from mmvisattn.hosts.tta import enable_tta
 
 CHECKS = ("ChannelContractHook", "LabelCheck")  # hooks every run gets
 USER_ERRORS = (InputError, ContractError)  # what the command lines print without a traceback

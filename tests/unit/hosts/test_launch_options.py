@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmengine.config import Config, ConfigDict
 
-from mmvisattn.hosts import launch, precision, test_outputs, test_time_augmentation
+from mmvisattn.hosts import launch, precision, prediction_outputs, tta
 from mmvisattn.hosts.input_error import InputError
 
 PIPELINE = [
@@ -60,7 +60,7 @@ def test_amp_of_an_unknown_wrapper():
 
 
 def test_a_derived_pipeline_flips_before_it_loads_annotations():
-    load, resize, augmented = test_time_augmentation.flip_pipeline(PIPELINE)
+    load, resize, augmented = tta.flip_pipeline(PIPELINE)
     assert [load["type"], resize["type"], augmented["type"]] == ["LoadImageFromFile", "mmseg.Resize", "TestTimeAug"]
     views, annotations, pack = augmented["transforms"]
     assert [(view["type"], view["prob"]) for view in views] == [("mmseg.RandomFlip", 0.0), ("mmseg.RandomFlip", 1.0)]
@@ -72,14 +72,14 @@ def test_a_derived_pipeline_flips_before_it_loads_annotations():
 @pytest.mark.parametrize("pipeline", [PIPELINE[:2], [*PIPELINE[:1], dict(type="TestTimeAug"), PIPELINE[3]]])
 def test_a_pipeline_that_cannot_be_derived(pipeline):
     with pytest.raises(InputError, match=r"^--tta needs a tta_pipeline in the config: none can be derived from"):
-        test_time_augmentation.flip_pipeline(pipeline)
+        tta.flip_pipeline(pipeline)
 
 
 def test_the_configs_own_augmentation_is_used():
     loader = dict(dataset=dict(type="Repeat", dataset=dict(type="Data", pipeline=PIPELINE)))
     own = dict(tta_model=dict(type="Merge", weight=2), tta_pipeline=[dict(type="Mine")])
     cfg = config(model=dict(type="Model"), test_dataloader=loader, **own)
-    test_time_augmentation.enable_tta(cfg)
+    tta.enable_tta(cfg)
     assert cfg.model == dict(type="Merge", weight=2, module=dict(type="Model"))
     assert cfg.test_dataloader.dataset.dataset.pipeline == [dict(type="Mine")]
 
@@ -89,22 +89,22 @@ def test_the_configs_own_augmentation_is_used():
 
 def test_out_keeps_the_evaluators():
     cfg = config("mmdet", test_evaluator=[dict(type="A"), dict(type="B")])
-    test_outputs.save_predictions(cfg, "all.pkl")
+    prediction_outputs.save_predictions(cfg, "all.pkl")
     assert [metric["type"] for metric in cfg.test_evaluator] == ["A", "B", "mmdet.DumpDetResults"]
     cfg = config("mmseg", test_evaluator=[dict(type="A"), dict(type="mmseg.IoUMetric")])
-    test_outputs.save_predictions(cfg, "maps")
+    prediction_outputs.save_predictions(cfg, "maps")
     assert cfg.test_evaluator[1]["output_dir"] == "maps"
 
 
 def test_out_needs_a_metric_that_saves():
     with pytest.raises(InputError, match=r"^--out needs an IoUMetric among test_evaluator"):
-        test_outputs.save_predictions(config(test_evaluator=dict(type="DepthMetric")), "maps")
+        prediction_outputs.save_predictions(config(test_evaluator=dict(type="DepthMetric")), "maps")
 
 
 @pytest.mark.parametrize("scope", ["mmdet", "mmseg"])
 def test_show(scope):
     cfg = config(scope, default_hooks=dict(visualization=dict(type="Hook")), visualizer=dict(type="Visualizer"))
-    test_outputs.show_predictions(cfg, show=True, show_dir="painted", wait_time=1.0)
+    prediction_outputs.show_predictions(cfg, show=True, show_dir="painted", wait_time=1.0)
     hook = cfg.default_hooks.visualization
     assert (hook.draw, hook.show, hook.wait_time) == (True, True, 1.0)
     assert (cfg.visualizer.get("save_dir") or hook.get("test_out_dir")) == "painted"
@@ -114,7 +114,7 @@ def test_show_needs_a_hook():
     with pytest.raises(
         InputError, match=r"^--show and --show-dir need default_hooks.visualization=.*SegVisualizationHook"
     ):
-        test_outputs.show_predictions(config(default_hooks={}), show=True, show_dir=None, wait_time=1.0)
+        prediction_outputs.show_predictions(config(default_hooks={}), show=True, show_dir=None, wait_time=1.0)
 
 
 # --resume
