@@ -236,7 +236,7 @@ class SwinTransformerV2(ShiftedWindowBackbone):
                 for parameter in (*module.norm1.parameters(), *module.norm2.parameters()):
                     nn.init.zeros_(parameter)
             elif isinstance(module, CosineWindowAttention):
-                module.reset_logit_scale()
+                module.reset_parameters()
 
 
 def window_of_each_stage(window_size: int | Sequence[Any], stages: int) -> list[tuple[int, int]]:

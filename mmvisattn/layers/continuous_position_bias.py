@@ -1,6 +1,7 @@
 """Relative position biases from a small network on coordinates, which fits windows of any size."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ CACHED_COORDINATES = 64  # a backbone needs one per window size, dtype and devic
 
 class _Kept(NamedTuple):
     window_size: tuple[int, int]
-    parameters: list[Tensor]
+    parameters: Sequence[Tensor]
     table: Tensor
 
 
@@ -53,8 +54,7 @@ class ContinuousPositionBias(nn.Sequential):
         """
         parameters = list(self.parameters())
         needs_grad = torch.is_grad_enabled() and any(parameter.requires_grad for parameter in parameters)
-        first = parameters[0]
-        if needs_grad or not first.is_cpu or is_traced(first):
+        if needs_grad or not parameters[0].is_cpu or is_traced(parameters[0]):
             return self._compute(window_size)
         kept = self._kept
         if kept is None or kept.window_size != window_size or not _same_values(kept.parameters, parameters):
@@ -64,12 +64,10 @@ class ContinuousPositionBias(nn.Sequential):
         return kept.table
 
     def _compute(self, window_size: tuple[int, int]) -> Tensor:
-        first, _, last = self
-        wide = wide_dtype(first.weight.dtype)
-        coordinates = log_spaced_coordinates(window_size, self.pretrained_window_size, first.weight)
-        with no_autocast(first.weight):
-            hidden = F.relu(F.linear(coordinates, first.weight.to(wide), first.bias.to(wide)))
-            return LARGEST_BIAS * F.linear(hidden, last.weight.to(wide)).sigmoid()
+        coordinates = log_spaced_coordinates(window_size, self.pretrained_window_size, next(self.parameters()))
+        with no_autocast(coordinates):
+            weight, bias, last_weight = (parameter.to(coordinates.dtype) for parameter in self.parameters())
+            return LARGEST_BIAS * F.linear(F.relu(F.linear(coordinates, weight, bias)), last_weight).sigmoid()
 
 
 def log_spaced_coordinates(window_size: tuple[int, int], pretrained_window_size: int, like: Tensor) -> Tensor:
@@ -108,5 +106,5 @@ def _build_coordinates(
     return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, 2)
 
 
-def _same_values(some: list[Tensor], others: list[Tensor]) -> bool:
+def _same_values(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
     return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in zip(some, others, strict=True))

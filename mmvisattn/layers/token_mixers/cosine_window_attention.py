@@ -56,16 +56,19 @@ class CosineWindowAttention(WindowMixer):
     ) -> None:
         super().__init__(dim, num_heads, window_size=window_size, shifted=shifted, small_map=small_map, impl=impl)
         self.qkv = nn.Linear(dim, 3 * dim, bias=False)
-        self.register_parameter("q_bias", nn.Parameter(torch.zeros(dim)) if qkv_bias else None)
-        self.register_parameter("v_bias", nn.Parameter(torch.zeros(dim)) if qkv_bias else None)
+        self.register_parameter("q_bias", nn.Parameter(torch.empty(dim)) if qkv_bias else None)
+        self.register_parameter("v_bias", nn.Parameter(torch.empty(dim)) if qkv_bias else None)
         self.proj = nn.Linear(dim, dim)
         self.logit_scale = nn.Parameter(torch.empty(num_heads, 1, 1))
         self.cpb_mlp = ContinuousPositionBias(num_heads, pretrained_window_size) if relative_position_bias else None
-        self.reset_logit_scale()
+        self.reset_parameters()
 
-    def reset_logit_scale(self) -> None:
-        """Set the factor of the cosines, whose logarithm is learned, to 10 in every head."""
+    def reset_parameters(self) -> None:
+        """Set what belongs to no submodule: the factor of the cosines, stored as its logarithm, to 10; biases to 0."""
         nn.init.constant_(self.logit_scale, math.log(10))
+        for bias in (self.q_bias, self.v_bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, H, W, C) to (B, H, W, C)."""
