@@ -199,6 +199,19 @@ def check_mm_ops() -> Finding:
     return Finding("mm ops", "ours (torch and torchvision)" if ours else "compiled mmcv")
 
 
+def check_mmpretrain() -> Finding:
+    """Mmdet imports mmpretrain when it is there, and fails with it: mmpretrain 1.2 needs transformers below 5."""
+    found = installed_version("mmpretrain", "onedl-mmpretrain")
+    if found is None:
+        return Finding("mmpretrain", "not installed (not needed)")
+    problem = import_error("mmpretrain.models")
+    if problem:
+        return Finding(
+            "mmpretrain", f"{found} does not import, and mmdet with it: {problem}", pip_install("transformers<5")
+        )
+    return Finding("mmpretrain", found)
+
+
 def check_host(module: str) -> Finding:
     """A host library imports with all its models."""
     found = installed_version(*HOSTS[module])
@@ -250,6 +263,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     check_mmengine,
     check_mmcv,
     check_mm_ops,
+    check_mmpretrain,
     lambda: check_host("mmdet"),
     lambda: check_host("mmseg"),
     check_gpu,

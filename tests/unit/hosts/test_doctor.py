@@ -71,6 +71,13 @@ def test_undeclared_dependency_of_mmseg(pretend):
     assert doctor.check_host("mmseg").remedy.endswith("'ftfy'")
 
 
+def test_mmpretrain_that_takes_mmdet_down(pretend):
+    pretend({"mmpretrain": "1.2.0"}, {"mmpretrain.models": "TypeError: NoneType takes no arguments"})
+    assert doctor.check_mmpretrain().remedy.endswith("'transformers<5'")
+    pretend({})
+    assert doctor.check_mmpretrain().healthy
+
+
 def test_one_host_is_enough(pretend):
     pretend({"mmdet": "3.3.0"})
     assert doctor.check_host("mmseg").healthy
