@@ -1,13 +1,16 @@
 """Deformable convolution (Dai et al. 2017) and its modulated form (Zhu et al. 2019), on torchvision's op.
 
-torchvision's kernels share their origin, and so their sampling rule, with mmcv's. On CUDA its gradients sum in no fixed
-order; under PyTorch's deterministic mode they are refused by PyTorch itself.
+torchvision's kernels share their origin, and so their sampling rule, with mmcv's, but for taps that a diverging model
+moves by NaN: mmcv's read zero, torchvision's would read any memory. On CUDA its gradients sum in no fixed order; under
+PyTorch's deterministic mode they are refused by PyTorch itself.
 """
 
 import torch
 from torch import Tensor
 
 from mmvisattn.hosts.mmcv_ops.float_width import at_least_float32
+
+_OUTSIDE = -1e6  # pixels; an offset that leaves every map
 
 # mmcv's names for stride, padding, dilation, groups and offset groups, in the order of torchvision's op
 _PLAIN = ("dH", "dW", "padH", "padW", "dilationH", "dilationW", "group", "deformable_group")
@@ -38,7 +41,7 @@ def deform_conv_forward(
             f"deform_conv: offset must have the output's height and width {tuple(output.shape[2:])}, got "
             f"{tuple(offset.shape[2:])}."
         )
-    tensors = at_least_float32(input, weight, offset)
+    tensors = at_least_float32(input, weight, _moved_outside(offset))
     output.copy_(torch.ops.torchvision.deform_conv2d(*tensors, *_no_mask_no_bias(*tensors), *_plain(geometry), False))
 
 
@@ -137,7 +140,7 @@ def modulated_deform_conv_forward(
     _check_taps("modulated_deform_conv", "offset", offset, weight, 2 * geometry["deformable_group"])
     _check_taps("modulated_deform_conv", "mask", mask, weight, geometry["deformable_group"])
     offset, mask = (_first_numbers(tensor, output.shape[2:]) for tensor in (offset, mask))
-    tensors = at_least_float32(input, weight, offset, mask, _bias_or_zeros(bias, weight, geometry))
+    tensors = at_least_float32(input, weight, _moved_outside(offset), mask, _bias_or_zeros(bias, weight, geometry))
     output.copy_(torch.ops.torchvision.deform_conv2d(*tensors, *_modulated(geometry), True))
 
 
@@ -176,7 +179,8 @@ def modulated_deform_conv_backward(
         **geometry: as in the forward call.
     """
     offset, mask = (_first_numbers(tensor, grad_output.shape[2:]) for tensor in (offset, mask))
-    tensors = at_least_float32(grad_output, input, weight, offset, mask, _bias_or_zeros(bias, weight, geometry))
+    constants = (weight, _moved_outside(offset), mask, _bias_or_zeros(bias, weight, geometry))
+    tensors = at_least_float32(grad_output, input, *constants)
     gradients = torch.ops.torchvision._deform_conv2d_backward(*tensors, *_modulated(geometry), True)
     grad_input.copy_(gradients[0])
     grad_weight.copy_(gradients[1])
@@ -206,9 +210,15 @@ def _plain_gradients(
     input: Tensor, weight: Tensor, offset: Tensor, grad_output: Tensor, geometry: dict[str, int]
 ) -> tuple[Tensor, ...]:
     """Gradients of input, weight and offset, in this order."""
-    grad, *tensors = at_least_float32(grad_output, input, weight, offset)
+    grad, *tensors = at_least_float32(grad_output, input, weight, _moved_outside(offset))
     arguments = (grad, *tensors, *_no_mask_no_bias(*tensors), *_plain(geometry), False)
     return torch.ops.torchvision._deform_conv2d_backward(*arguments)[:3]
+
+
+def _moved_outside(offset: Tensor) -> Tensor:
+    """The offsets, in float32 or wider, with those that are NaN leading out of the map."""
+    (wide,) = at_least_float32(offset)
+    return wide.nan_to_num(nan=_OUTSIDE, posinf=-_OUTSIDE, neginf=_OUTSIDE)
 
 
 def _check_taps(op: str, argument: str, tensor: Tensor, weight: Tensor, per_tap: int) -> None:

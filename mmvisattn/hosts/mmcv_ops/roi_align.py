@@ -1,7 +1,8 @@
 """RoIAlign (He et al. 2017), with average or maximum over the sample points of a bin.
 
 Semantics after ``csrc/pytorch/cpu/roi_align.cpp`` of mmcv (Apache-2.0). Average pooling is torchvision's op; its
-gradient on CUDA sums in no fixed order unless PyTorch's deterministic mode is on. Maximum pooling is PyTorch; mmcv
+gradient on CUDA sums in no fixed order unless PyTorch's deterministic mode is on; a RoI that is not finite, as a
+diverging model gives, would make it read any memory, so here it gives NaN instead. Maximum pooling is PyTorch; mmcv
 keeps the places of the maxima in the type of the input, so in half precision their gradients land on rounded places, as
 with the compiled op.
 """
@@ -54,8 +55,9 @@ def roi_align_forward(
     feature, wide_rois = at_least_float32(input, rois)
     bins = (aligned_height, aligned_width)
     if pool_mode == _AVG:
-        pooled = torchvision.ops.roi_align(feature, wide_rois, bins, spatial_scale, sampling_ratio, bool(aligned))
-        output.copy_(pooled)
+        safe_rois, lost = _safe(wide_rois)
+        pooled = torchvision.ops.roi_align(feature, safe_rois, bins, spatial_scale, sampling_ratio, bool(aligned))
+        output.copy_(pooled).masked_fill_(lost, torch.nan)
     elif pool_mode == _MAX:
         _max_forward(feature, wide_rois, (output, argmax_y, argmax_x), spatial_scale, sampling_ratio, aligned)
     else:
@@ -93,7 +95,10 @@ def roi_align_backward(
     grad, wide_rois = at_least_float32(grad_output, rois)
     if pool_mode == _MAX:
         grad_input.copy_(_max_backward(grad, wide_rois, argmax_y, argmax_x, grad_input.shape))
-    elif torch.are_deterministic_algorithms_enabled():
+        return
+    wide_rois, lost = _safe(wide_rois)
+    grad = grad.masked_fill(lost, torch.nan)
+    if torch.are_deterministic_algorithms_enabled():
         bins = (aligned_height, aligned_width)
 
         def pool(feature: Tensor) -> Tensor:
@@ -113,6 +118,12 @@ def roi_align_backward(
                 bool(aligned),
             )
         )
+
+
+def _safe(rois: Tensor) -> tuple[Tensor, Tensor]:
+    """Make RoIs (K, 5) that are not finite empty ones; returns all RoIs, and which were changed, (K, 1, 1, 1)."""
+    lost = ~rois.isfinite().all(dim=1)
+    return rois.masked_fill(lost[:, None], 0.0), lost[:, None, None, None]
 
 
 def _max_forward(

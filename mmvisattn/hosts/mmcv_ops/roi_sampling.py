@@ -24,7 +24,7 @@ def corners(y: Tensor, x: Tensor, height: int, width: int) -> list[tuple[Tensor,
 
     Returns:
         Four pairs of tensors of that shape: the pixel's index ``row * width + column``, int64, and its weight. The
-        weights of a point sum to one, or to zero where the point lies outside the map.
+        weights of a point sum to one, or to zero where the point lies outside the map; those of a point at NaN are NaN.
     """
     inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
     y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
@@ -37,7 +37,8 @@ def corners(y: Tensor, x: Tensor, height: int, width: int) -> list[tuple[Tensor,
         (next_row, column, down * (1 - right)),
         (next_row, next_column, down * right),
     )
-    return [(r.long() * width + c.long(), weight * inside) for r, c, weight in weighted]
+    # no index may be made of NaN
+    return [(r.nan_to_num().long() * width + c.nan_to_num().long(), weight * inside) for r, c, weight in weighted]
 
 
 def sample(feature: Tensor, batch_index: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -67,14 +68,14 @@ def grid_sizes(extent: Tensor, bins: int, sampling_ratio: int) -> Tensor:
     Args:
         extent: (K,), the side of each RoI in pixels of the map.
         bins: bins along that side.
-        sampling_ratio: points per bin; 0 takes one per pixel, rounded up, and none in a RoI without extent.
+        sampling_ratio: points per bin; 0 takes one per pixel, rounded up, and none where the extent is zero or NaN.
 
     Returns:
         (K,) int64.
     """
     if sampling_ratio > 0:
         return torch.full_like(extent, sampling_ratio, dtype=torch.long)
-    return (extent / bins).ceil().clamp(min=0).long()
+    return (extent / bins).ceil().nan_to_num(nan=0.0).clamp(min=0).long()
 
 
 def equal_grids(rows: Tensor, columns: Tensor, values_per_point: int) -> Iterator[tuple[Tensor, int, int]]:
