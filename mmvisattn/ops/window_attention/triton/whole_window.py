@@ -157,7 +157,6 @@ def whole_window_backward(
 
         grad_out = load_tokens(grad_out_ptr + head * HEAD_DIM, token, inside, channels, HEAD_DIM, PADDED_DIM)
         value = load_keys(qkv_ptr, pad_kv_ptr, 1, head, heads, token, inside, padding, HEAD_DIM, PADDED_DIM, HAS_PAD)
-        grad_weights = tl.dot(grad_out, tl.trans(value), input_precision=PRECISION)
         if NEED_QKV or NEED_PAD:
             grad_value = tl.dot(tl.trans(weights.to(grad_out.dtype)), grad_out, input_precision=PRECISION)
             if NEED_QKV:
@@ -167,6 +166,7 @@ def whole_window_backward(
                 number = padded_window_number(image, top, left, height, width, WINDOW_H, WINDOW_W)
                 pad_row_ptr = pad_partial_ptr + number * (2 * channels) + head * HEAD_DIM
                 store_sum(pad_row_ptr + channels, grad_value, padding, HEAD_DIM, PADDED_DIM)
+        grad_weights = tl.dot(grad_out, tl.trans(value), input_precision=PRECISION)
         grad_logits = weights * (grad_weights - tl.sum(weights * grad_weights, 1)[:, None])
         if NEED_TABLE:
             grad_bias += grad_logits
