@@ -262,9 +262,9 @@ def test_half_precision(dtype):
 
 
 def test_compiles_for_changing_sizes():
-    backbone = trained(swin_v2(dict(embed_dim=8, depths=(2,), num_heads=(2,)), out_indices=0)).double().eval()
+    backbone = trained(swin_v2(dict(embed_dim=8, depths=(1,), num_heads=(2,)), out_indices=0)).double().eval()
     compiled = torch.compile(backbone, backend="aot_eager", dynamic=True, fullgraph=True)
-    for height, width in [(24, 24), (30, 41), (17, 24)]:
+    for height, width in [(24, 40), (37, 41)]:
         image = torch.rand(1, 3, height, width, dtype=torch.float64)
         for ours, expected in zip(compiled(image), backbone(image), strict=True):
             torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
