@@ -48,7 +48,7 @@ check: $(VENV)/.tests-ready
 	OMP_NUM_THREADS=1 $(PY) -m pytest --doctest-modules mmvisattn -p no:randomly -q
 
 kernels: $(VENV)/.tests-ready
-	$(PY) tools/kernels.py $(ARGS)
+	$(PY) tools/compile_kernels.py $(ARGS)
 
 # The environment is made anew in steps; a step runs again when one of its lists changes.
 $(VENV)/bin/python:

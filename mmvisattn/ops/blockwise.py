@@ -4,7 +4,7 @@ The logits of a block fit the cache, so neither logits nor weights nor partition
 token is read once and written once. Backward keeps nothing but the inputs and computes the weights of a block again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,8 +13,8 @@ from torch import Tensor
 from mmvisattn.ops.precision import no_autocast, wide_dtype
 from mmvisattn.ops.windows import WindowGrid, pad_row, shift_masks, slot_rows, window_tables
 
-LOGITS_PER_THREAD = 2**18
-"""Logits of one block for each thread: 1 MiB in float32, a common size of a core's own cache."""
+LOGITS_PER_THREAD = 2**17
+"""Logits of one block for each thread: with the weights, 1 MiB in float32, a common size of a core's own cache."""
 
 Prepare = Callable[..., tuple[Tensor, Tensor]]
 """prepare(query, key, heads, *shared): from query and key of a slice of heads, both (n, heads, N, D) in the wide dtype,
@@ -22,29 +22,33 @@ the two tensors whose product over the last axis is the logits, less bias and ma
 
 
 def attend_blockwise(
-    prepare: Prepare,
     qkv: Tensor,
     bias: Tensor | None,
     pad_kv: Tensor | None,
-    *shared: Tensor | None,
+    *,
     num_heads: int,
     grid: WindowGrid,
+    scale: float,
+    prepare: Prepare | None = None,
+    shared: Sequence[Tensor] = (),
 ) -> Tensor:
     """Attend inside the windows of a map.
 
     Args:
-        prepare: makes the factors of the logits; differentiated by autograd.
         qkv: (B, H, W, 3*C).
         bias: (num_heads, N, N) in the wide dtype, added to the logits; None for none.
         pad_kv: (2, C), key and value of padded slots; None for zeros.
-        shared: tensors that `prepare` takes besides query and key; their gradients are summed over the blocks.
         num_heads: number of heads.
         grid: the geometry.
+        scale: factor of the logits where `prepare` is None.
+        prepare: makes the factors of the logits where they are more than scaled; differentiated by autograd.
+        shared: tensors that `prepare` takes besides query and key; their gradients are summed over the blocks.
 
     Returns:
         (B, H, W, C).
     """
-    output: Tensor = _Blockwise.apply(prepare, num_heads, grid, qkv.contiguous(), bias, pad_row(pad_kv), *shared)
+    call = num_heads, grid, scale, prepare
+    output: Tensor = _Blockwise.apply(call, qkv.contiguous(), bias, pad_row(pad_kv), *shared)
     return output
 
 
@@ -92,11 +96,12 @@ class _Blocks:
 
 class _Blockwise(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, prepare: Prepare, num_heads: int, grid: WindowGrid, *tensors: Tensor | None) -> Tensor:
-        ctx.save_for_backward(*tensors)
-        ctx.call = prepare, num_heads, grid
-        qkv, bias, padding, *shared = tensors
-        assert qkv is not None
+    def forward(
+        ctx: Any, call: Any, qkv: Tensor, bias: Tensor | None, padding: Tensor | None, *shared: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(qkv, bias, padding, *shared)
+        ctx.call = call
+        num_heads, grid, scale, prepare = call
         blocks = _Blocks(qkv, num_heads, grid)
         output = qkv.new_empty(*qkv.shape[:3], qkv.shape[3] // 3)
         for rows, padded, mask in blocks:
@@ -104,7 +109,7 @@ class _Blockwise(torch.autograd.Function):
             attended = torch.empty_like(block[:, :, 0])
             for heads in blocks.heads:
                 query, key, value = _split(block[:, :, :, heads])
-                left, right = prepare(query, key, heads, *shared)
+                left, right = (query * scale, key) if prepare is None else prepare(query, key, heads, *shared)
                 added = _added(bias, mask, heads)
                 for queries in blocks.queries:
                     weights = _weights(left[:, :, queries], right, added, queries)
@@ -117,18 +122,18 @@ class _Blockwise(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph=True
             raise RuntimeError("impl 'sdpa' on CPU differentiates once; impl 'reference' differentiates twice and more")
         with no_autocast(grad):
-            return _backward(ctx, grad)
+            return _backward(ctx, grad.contiguous())
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Return the gradients of all arguments of `_Blockwise`."""
-    prepare, num_heads, grid = ctx.call
+    num_heads, grid, scale, prepare = ctx.call
     qkv, bias, padding, *shared = ctx.saved_tensors
-    needs_qkv, needs_bias, needs_padding, *needs_shared = ctx.needs_input_grad[3:]
-    shared = [t if t is None else t.detach().requires_grad_(n) for t, n in zip(shared, needs_shared, strict=True)]
-    wanted = [tensor for tensor in shared if tensor is not None and tensor.requires_grad]
+    needs_bias, needs_padding, *needs_shared = ctx.needs_input_grad[2:]
+    shared = [tensor.detach().requires_grad_(needed) for tensor, needed in zip(shared, needs_shared, strict=True)]
+    wanted = [tensor for tensor in shared if tensor.requires_grad]
     sums = [torch.zeros_like(tensor) for tensor in wanted]
-    grad, grad_qkv = grad.contiguous(), torch.empty_like(qkv)
+    grad_qkv = torch.empty_like(qkv)
     grad_bias = torch.zeros_like(bias) if needs_bias else None
     grad_padding = torch.zeros(qkv.shape[3], dtype=wide_dtype(qkv.dtype)) if needs_padding else None
     blocks = _Blocks(qkv, num_heads, grid)
@@ -139,25 +144,35 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         for heads in blocks.heads:
             query, key, value = _split(block[:, :, :, heads])
             (grad_heads,) = _split(grad_output[:, :, :, heads])
-            with torch.enable_grad():
-                factors = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
-            left, right = (factor.detach() for factor in factors)
-            grad_heads_bias = None if grad_bias is None else grad_bias[heads]
-            added = _added(bias, mask, heads)
-            *grad_factors, grad_value = _gradients(
-                left, right, value, added, grad_heads, grad_heads_bias, blocks.queries
+            if prepare is None:
+                left, right = query * scale, key
+            else:
+                with torch.enable_grad():
+                    factors = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
+                left, right = (factor.detach() for factor in factors)
+            grad_query, grad_key, grad_value = _gradients(
+                left,
+                right,
+                value,
+                _added(bias, mask, heads),
+                grad_heads,
+                None if grad_bias is None else grad_bias[heads],
+                blocks.queries,
             )
-            gradients = torch.autograd.grad(factors, [query, key, *wanted], grad_factors)
-            for part, gradient in enumerate((*gradients[:2], grad_value)):
+            if prepare is None:
+                grad_query *= scale
+            else:
+                grads = torch.autograd.grad(factors, [query, key, *wanted], [grad_query, grad_key])
+                grad_query, grad_key = grads[:2]
+                for total, gradient in zip(sums, grads[2:], strict=True):
+                    total += gradient
+            for part, gradient in enumerate((grad_query, grad_key, grad_value)):
                 grad_block[:, :, part, heads] = gradient.transpose(1, 2)
-            for total, gradient in zip(sums, gradients[2:], strict=True):
-                total += gradient
         blocks.write(grad_qkv, rows, padded, grad_block)
         if grad_padding is not None and padded is not None:
             grad_padding += grad_block[padded].flatten(1).sum(0, dtype=grad_padding.dtype)
     remaining = iter(sums)
-    grads_shared = [next(remaining) if needed else None for needed in needs_shared]
-    return None, None, None, grad_qkv if needs_qkv else None, grad_bias, grad_padding, *grads_shared
+    return None, grad_qkv, grad_bias, grad_padding, *(next(remaining) if needed else None for needed in needs_shared)
 
 
 def _slices(length: int, step: int) -> list[slice]:
@@ -195,15 +210,17 @@ def _gradients(
     runs: list[slice],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of left, right and value, (n, heads, N, channels); add that of the bias to `grad_bias`."""
-    grad_left = torch.empty_like(left)
-    grad_right, grad_value = torch.zeros_like(right), torch.zeros_like(value)
+    grads_left = []
+    grad_right = grad_value = torch.zeros(())
     for queries in runs:
         grad_out = grad[:, :, queries]
         weights = _weights(left[:, :, queries], right, added, queries)
         grad_logits = torch._softmax_backward_data(grad_out @ value.mT, weights, -1, weights.dtype)
         if grad_bias is not None:
             grad_bias[:, queries] += grad_logits.sum(0)
-        grad_left[:, :, queries] = grad_logits @ right
-        grad_right += grad_logits.mT @ left[:, :, queries]
-        grad_value += weights.mT @ grad_out
-    return grad_left, grad_right, grad_value
+        grads_left.append(grad_logits @ right)
+        grad_key = grad_logits.mT @ left[:, :, queries]
+        grad_right = grad_key if queries.start == 0 else grad_right.add_(grad_key)
+        grad_average = weights.mT @ grad_out
+        grad_value = grad_average if queries.start == 0 else grad_value.add_(grad_average)
+    return grads_left[0] if len(runs) == 1 else torch.cat(grads_left, 2), grad_right, grad_value

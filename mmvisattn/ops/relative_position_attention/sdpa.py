@@ -32,7 +32,9 @@ def relative_position_attention(
         return append_offsets(query, key, rel_h, rel_w, grid.window, scale)
 
     if qkv.is_cpu and not is_traced(qkv):
-        return attend_blockwise(prepare, qkv, None, pad_kv, *tables, num_heads=num_heads, grid=grid)
+        return attend_blockwise(
+            qkv, None, pad_kv, num_heads=num_heads, grid=grid, scale=scale, prepare=prepare, shared=tables
+        )
     query, key, value = (part.flatten(0, 1) for part in split_windows(qkv, num_heads, grid, pad_kv))
     query, key = (factor.to(qkv.dtype) for factor in prepare(query.to(wide), key.to(wide), slice(None), *tables))
     output = scaled_dot_product(query, key, value, None, scale=1.0)

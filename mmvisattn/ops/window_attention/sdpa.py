@@ -31,16 +31,14 @@ def window_attention(
     bias = None if bias_table is None else relative_bias(bias_table.to(wide), grid.window)
     multiplier = None if logit_multiplier is None else logit_multiplier.to(wide)
 
-    def prepare(query: Tensor, key: Tensor, heads: slice, multiplier: Tensor | None) -> tuple[Tensor, Tensor]:
-        if multiplier is None:
-            return query * scale, key
-        return normalize(query) * multiplier[heads, None, None], normalize(key)
-
     if qkv.is_cpu and not is_traced(qkv):
-        return attend_blockwise(prepare, qkv, bias, pad_kv, multiplier, num_heads=num_heads, grid=grid)
+        prepare, shared = (None, ()) if multiplier is None else (cosine, (multiplier,))
+        return attend_blockwise(
+            qkv, bias, pad_kv, num_heads=num_heads, grid=grid, scale=scale, prepare=prepare, shared=shared
+        )
     query, key, value = (part.flatten(0, 1) for part in split_windows(qkv, num_heads, grid, pad_kv))
     if multiplier is not None:
-        query, key = (factor.to(qkv.dtype) for factor in prepare(query.to(wide), key.to(wide), slice(None), multiplier))
+        query, key = (factor.to(qkv.dtype) for factor in cosine(query.to(wide), key.to(wide), slice(None), multiplier))
         scale = 1.0
     batch = qkv.shape[0]
     masks = shift_masks(grid, wide, qkv.device)
@@ -51,3 +49,8 @@ def window_attention(
         added = None if added is None else added.view(1, -1, grid.tokens, grid.tokens)
         outputs.append(scaled_dot_product(query[run], key[run], value[run], added, scale=scale))
     return merge(join_heads(torch.cat(outputs), grid), grid)
+
+
+def cosine(query: Tensor, key: Tensor, heads: slice, multiplier: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the vectors, each (..., heads, N, D), whose product is the cosine times the multiplier of the head."""
+    return normalize(query) * multiplier[heads, None, None], normalize(key)

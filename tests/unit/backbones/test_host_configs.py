@@ -1,4 +1,4 @@
-"""The hosts' own Swin configs build our Swin with only the type changed, and freeze the same parameters."""
+"""The hosts' own configs build our backbones with only the type changed; Swin freezes the same parameters as theirs."""
 
 import importlib.util
 import sys
@@ -9,41 +9,76 @@ import torch
 from mmengine.config import Config
 
 from mmvisattn import hosts
+from mmvisattn.backbones.convnext import CONVNEXT_ARCHS, ConvNeXt
 from mmvisattn.backbones.swin import SWIN_ARCHS, SwinTransformer
+from mmvisattn.backbones.swin_v2 import SWIN_V2_ARCHS, SwinTransformerV2
 from mmvisattn.checkpoints.maps.swin import OPENMMLAB
 
 
-def shipped_configs(host):
-    if host == "mmpretrain":  # lives beside the environment: mmdet must not import it
-        package = Path(sys.prefix) / "mmpretrain" / "mmpretrain"
-    else:
-        package = Path(importlib.util.find_spec(host).origin).parent
-    paths = sorted((package / ".mim" / "configs").rglob("*swin*.py"))
-    assert paths, f"{host} ships no Swin configs"
-    return [pytest.param(path, id=f"{host}-{path.stem}") for path in paths if "swinv2" not in path.stem]
+def shipped_configs(words, hosts):
+    """Paths of the configs with one of these words in their name that a host ships."""
+    found = []
+    for host in hosts:
+        if host == "mmpretrain":  # lives beside the environment: mmdet must not import it
+            package = Path(sys.prefix) / "mmpretrain" / "mmpretrain"
+        else:
+            package = Path(importlib.util.find_spec(host).origin).parent
+        paths = sorted(p for p in (package / ".mim" / "configs").rglob("*.py") if any(word in p.stem for word in words))
+        assert paths, f"{host} ships no configs of {words}"
+        found += [pytest.param(path, id=f"{host}-{path.stem}") for path in paths]
+    return found
 
 
-def swin_options(path):
-    """Options of the backbone of a config, without its type; None if it is not a Swin."""
+def backbone_options(path, backbone_type):
+    """Options of the backbone of a config, without its type; skips if it is of another type or has none."""
     backbone = Config.fromfile(path, import_custom_modules=False).get("model", {}).get("backbone", {})
-    if backbone.get("type") != "SwinTransformer":
-        return None
+    if backbone.get("type", "").removeprefix("mmpretrain.") != backbone_type:
+        pytest.skip(f"no {backbone_type}")
     return {name: value for name, value in backbone.items() if name != "type"}
 
 
-@pytest.mark.parametrize("path", [c for host in ("mmdet", "mmseg", "mmpretrain") for c in shipped_configs(host)])
-def test_shipped_config_builds_with_only_the_type_changed(path):
-    options = swin_options(path)
-    if options is None:
-        pytest.skip("not a Swin V1 backbone")
+def check_pyramid(backbone, depths, dims, options):
+    assert [len(stage.blocks) for stage in backbone.stages] == list(depths)
+    assert backbone.out_channels == tuple(dims[index] for index in options.get("out_indices", (0, 1, 2, 3)))
+
+
+@pytest.mark.parametrize("path", shipped_configs(["swin-", "swin_"], ("mmdet", "mmseg", "mmpretrain")))
+def test_swin(path):
+    options = backbone_options(path, "SwinTransformer")
     with torch.device("meta"):
         backbone = SwinTransformer(**options)
     arch = SWIN_ARCHS[options.get("arch", "tiny")]
     dim, depths = options.get("embed_dims", arch.embed_dim), options.get("depths", arch.depths)
-    assert [len(stage.blocks) for stage in backbone.stages] == list(depths)
-    assert backbone.out_channels == tuple(dim * 2**index for index in options.get("out_indices", (0, 1, 2, 3)))
+    check_pyramid(backbone, depths, [dim * 2**stage for stage in range(4)], options)
     window = options.get("stage_cfgs", {}).get("block_cfgs", {}).get("window_size", options.get("window_size", 7))
     assert backbone.stages[0].blocks[0].token_mixer.window_size == (window, window)
+
+
+@pytest.mark.parametrize("path", shipped_configs(["swinv2"], ("mmpretrain",)))
+def test_swin_v2(path):
+    options = backbone_options(path, "SwinTransformerV2")
+    with torch.device("meta"):
+        backbone = SwinTransformerV2(**options)
+    arch = SWIN_V2_ARCHS[options["arch"]]
+    check_pyramid(backbone, arch.depths, arch.dims, options)
+    mixers = [stage.blocks[0].token_mixer for stage in backbone.stages]
+    windows = options.get("window_size", 8)
+    windows = [windows] * 4 if isinstance(windows, int) else windows
+    assert [mixer.window_size for mixer in mixers] == [(window, window) for window in windows]
+    pretrained = options.get("pretrained_window_sizes", [0] * 4)
+    assert [mixer.cpb_mlp.pretrained_window_size for mixer in mixers] == pretrained
+
+
+@pytest.mark.parametrize("path", shipped_configs(["convnext"], ("mmdet", "mmseg", "mmpretrain")))
+def test_convnext(path):
+    options = backbone_options(path, "ConvNeXt")
+    with torch.device("meta"):
+        backbone = ConvNeXt(**options)
+    arch = CONVNEXT_ARCHS[options["arch"]]
+    check_pyramid(backbone, arch.depths, arch.channels, options)
+    names = backbone.state_dict()
+    assert any("grn" in name for name in names) == options.get("use_grn", False)
+    assert ("stages.0.blocks.0.gamma" in names) == (options.get("layer_scale_init_value", 1e-6) > 0)
 
 
 @pytest.fixture(scope="module")
