@@ -15,6 +15,10 @@ from mmvisattn.backbones.swin_v2 import SWIN_V2_ARCHS, SwinTransformerV2
 from mmvisattn.checkpoints.maps.swin import OPENMMLAB
 
 
+# mmengine cannot read these two: they change a pipeline that their base does not have.
+BROKEN = ("swinv2-base-w12_8xb128_in21k-192px", "swinv2-large-w12_8xb128_in21k-192px")
+
+
 def shipped_configs(words, hosts):
     """Paths of the configs with one of these words in their name that a host ships."""
     found = []
@@ -25,7 +29,7 @@ def shipped_configs(words, hosts):
             package = Path(importlib.util.find_spec(host).origin).parent
         paths = sorted(p for p in (package / ".mim" / "configs").rglob("*.py") if any(word in p.stem for word in words))
         assert paths, f"{host} ships no configs of {words}"
-        found += [pytest.param(path, id=f"{host}-{path.stem}") for path in paths]
+        found += [pytest.param(path, id=f"{host}-{path.stem}") for path in paths if path.stem not in BROKEN]
     return found
 
 
@@ -49,7 +53,7 @@ def test_swin(path):
         backbone = SwinTransformer(**options)
     arch = SWIN_ARCHS[options.get("arch", "tiny")]
     dim, depths = options.get("embed_dims", arch.embed_dim), options.get("depths", arch.depths)
-    check_pyramid(backbone, depths, [dim * 2**stage for stage in range(4)], options)
+    check_pyramid(backbone, depths, [dim * 2**stage for stage in range(len(depths))], options)
     window = options.get("stage_cfgs", {}).get("block_cfgs", {}).get("window_size", options.get("window_size", 7))
     assert backbone.stages[0].blocks[0].token_mixer.window_size == (window, window)
 
