@@ -14,15 +14,14 @@ from mmvisattn.backbones.swin import SWIN_ARCHS, SwinTransformer
 from mmvisattn.backbones.swin_v2 import SWIN_V2_ARCHS, SwinTransformerV2
 from mmvisattn.checkpoints.maps.swin import OPENMMLAB
 
-
 # mmengine cannot read these two: they change a pipeline that their base does not have.
 BROKEN = ("swinv2-base-w12_8xb128_in21k-192px", "swinv2-large-w12_8xb128_in21k-192px")
 
 
-def shipped_configs(words, hosts):
+def shipped_configs(words, libraries):
     """Paths of the configs with one of these words in their name that a host ships."""
     found = []
-    for host in hosts:
+    for host in libraries:
         if host == "mmpretrain":  # lives beside the environment: mmdet must not import it
             package = Path(sys.prefix) / "mmpretrain" / "mmpretrain"
         else:
