@@ -10,6 +10,7 @@ import copy
 import inspect
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -136,6 +137,36 @@ def _flops_of(name: str, module: nn.Module, counted: dict[str, int]) -> int:
         return counted[name]
     prefix = name + "." if name else ""
     return sum(_flops_of(prefix + part, child, counted) for part, child in module.named_children())
+
+
+def register_kernel_formulas() -> None:
+    """Teach torch's ``FlopCounterMode`` the fused window attention: 4 P N C forward and 10 P N C backward.
+
+    P is the number of padded positions, N the tokens of a window, C the channels; a multiply and an add count as two,
+    as in torch's own formulas. Calling it again changes nothing.
+    """
+    from torch.utils.flop_counter import flop_registry, register_flop_formula
+
+    from mmvisattn.ops.window_attention.triton import registration
+
+    def products(count: int, qkv_shape: Sequence[int], window_size: Sequence[int]) -> int:
+        batch, height, width, channels = qkv_shape
+        rows, columns = window_size
+        padded = batch * -(-height // rows) * rows * -(-width // columns) * columns
+        return count * padded * rows * columns * (channels // 3)
+
+    # each formula gets the op's arguments, with shapes in place of tensors
+    def forward(*arguments: Any, **unused: Any) -> int:
+        return products(4, arguments[0], arguments[5])
+
+    def backward(*arguments: Any, **unused: Any) -> int:
+        return products(10, arguments[1], arguments[6])
+
+    assert registration.library is not None  # importing it registered the ops
+    ops = torch.ops.mmvisattn
+    for op, formula in ((ops.window_attention, forward), (ops.window_attention_backward, backward)):
+        if op not in flop_registry:
+            register_flop_formula(op)(formula)
 
 
 def _count_outputs(activations: dict[str, int], name: str) -> Any:

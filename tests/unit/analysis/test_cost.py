@@ -11,6 +11,7 @@ from torch import nn
 
 from mmvisattn.analysis import cost
 from mmvisattn.backbones.swin import SwinTransformer
+from mmvisattn.ops import window_attention
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,6 +47,27 @@ def test_attention_is_counted():
     attention = 2 * tokens * window * dim
     assert found.total.flops == linear + attention
     assert found.modules["stages.0.blocks.0.token_mixer"].flops == tokens * 4 * dim * dim + attention
+
+
+def test_the_fused_kernels_count_like_the_reference():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    cost.register_kernel_formulas()
+    cost.register_kernel_formulas()  # the second call must not clash with the first
+    qkv = torch.empty(2, 10, 17, 3 * 24, device="meta")
+    totals = []
+    for run in (
+        lambda: torch.ops.mmvisattn.window_attention(qkv, None, None, None, 3, [4, 5], [2, 2], 1.0),
+        lambda: window_attention(qkv, num_heads=3, window_size=(4, 5), shift_size=2, impl="reference"),
+    ):
+        with FlopCounterMode(display=False) as counter:
+            run()
+        totals.append(counter.get_total_flops())
+    assert totals[0] == totals[1] == 4 * (2 * 12 * 20) * 20 * 24
+    with FlopCounterMode(display=False) as counter:
+        arguments = (qkv, None, None, None, 3, [4, 5], [2, 2], 1.0, [True, False, False, False])
+        torch.ops.mmvisattn.window_attention_backward(qkv.new_empty(2, 10, 17, 24), *arguments)
+    assert counter.get_total_flops() == 10 * (2 * 12 * 20) * 20 * 24
 
 
 def test_parts_add_up_to_the_whole():
