@@ -138,6 +138,12 @@ class ConvNeXtBlock(nn.Module):
         scale = nn.Parameter(torch.empty(dim)) if layer_scale_init_value > 0 else None
         self.register_parameter("gamma", scale)
         self.drop_path = DropPath(drop_path_rate)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set what belongs to no submodule, the scale, to its first value."""
+        if self.gamma is not None:
+            nn.init.constant_(self.gamma, self.layer_scale_init_value)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, H, W, C) to (B, H, W, C)."""
@@ -221,19 +227,14 @@ class ConvNeXt(Backbone):
         self.finish()
 
     def reset_parameters(self) -> None:
-        """Initialise as the official code: weights normal with deviation 0.02, biases and GRN zero."""
+        """Initialise as the official code: weights normal with deviation 0.02, biases zero."""
         for module in self.modules():
             if isinstance(module, (nn.Linear, nn.Conv2d)):
                 nn.init.trunc_normal_(module.weight, std=0.02)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.LayerNorm):
+            elif module is not self and hasattr(module, "reset_parameters"):
                 module.reset_parameters()
-            elif isinstance(module, GlobalResponseNorm):
-                nn.init.zeros_(module.gamma)
-                nn.init.zeros_(module.beta)
-            elif isinstance(module, ConvNeXtBlock) and module.gamma is not None:
-                nn.init.constant_(module.gamma, module.layer_scale_init_value)
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
         """Map an image (B, in_channels, H, W) to one map (B, C_i, H // stride_i, W // stride_i) per output.

@@ -122,7 +122,7 @@ class ShiftedWindowBackbone(Backbone):
                 nn.init.trunc_normal_(module.weight, std=0.02)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-            elif isinstance(module, (nn.Conv2d, nn.LayerNorm)):
+            elif module is not self and hasattr(module, "reset_parameters"):
                 module.reset_parameters()
         if self.absolute_pos_embed is not None:
             nn.init.trunc_normal_(self.absolute_pos_embed, std=0.02)

@@ -147,10 +147,3 @@ class SwinTransformer(ShiftedWindowBackbone):
             self.stages.append(Stage(downsample, blocks, with_cp))
         self.out_norms = self.build_out_norms(norm)
         self.finish()
-
-    def reset_parameters(self) -> None:
-        """Initialise as the official code: linear weights, bias tables and embeddings normal with deviation 0.02."""
-        super().reset_parameters()
-        for module in self.modules():
-            if isinstance(module, WindowAttention) and module.relative_position_bias_table is not None:
-                nn.init.trunc_normal_(module.relative_position_bias_table, std=0.02)

@@ -119,7 +119,9 @@ class ReducingPatchMerging(PatchMerging):
 class SwinTransformerV2(ShiftedWindowBackbone):
     """Swin Transformer V2 that returns the maps of its stages, at strides 4, 8, 16 and 32.
 
-    Each map has ``ceil(side / stride)`` tokens along a side, for images of any size.
+    Each map has ``ceil(side / stride)`` tokens along a side, for images of any size. In every precision the position
+    biases, the norms of queries and keys, logits and softmax are float32 or wider, so training in bfloat16 follows
+    float32 as it is, and in float16 with loss scaling.
 
     Args:
         arch: ``'tiny'``, ``'small'``, ``'base'``, ``'large'``, ``'huge'``, ``'giant'``, or a dict with the fields of
@@ -229,14 +231,12 @@ class SwinTransformerV2(ShiftedWindowBackbone):
         self.finish()
 
     def reset_parameters(self) -> None:
-        """Initialise as the official code: as V1, but the norms of branches zero and the factors of cosines 10."""
+        """Initialise as the official code: as V1, but with zero for the norms of the branches."""
         super().reset_parameters()
         for module in self.modules():
             if isinstance(module, PostNormBlock):
                 for parameter in (*module.norm1.parameters(), *module.norm2.parameters()):
                     nn.init.zeros_(parameter)
-            elif isinstance(module, CosineWindowAttention):
-                module.reset_parameters()
 
 
 def window_of_each_stage(window_size: int | Sequence[Any], stages: int) -> list[tuple[int, int]]:

@@ -15,8 +15,14 @@ class GlobalResponseNorm(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.gamma = nn.Parameter(torch.zeros(dim))
-        self.beta = nn.Parameter(torch.zeros(dim))
+        self.gamma = nn.Parameter(torch.empty(dim))
+        self.beta = nn.Parameter(torch.empty(dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set both parameters to zero, with which the layer passes its input on."""
+        nn.init.zeros_(self.gamma)
+        nn.init.zeros_(self.beta)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, H, W, C) to (B, H, W, C)."""

@@ -47,8 +47,14 @@ class WindowAttention(WindowMixer):
         rows, columns = self.window_size
         self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
         self.proj = nn.Linear(dim, dim)
-        table = nn.Parameter(torch.zeros((2 * rows - 1) * (2 * columns - 1), num_heads))
+        table = nn.Parameter(torch.empty((2 * rows - 1) * (2 * columns - 1), num_heads))
         self.register_parameter("relative_position_bias_table", table if relative_position_bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set what belongs to no submodule: the biases of relative positions, normal with deviation 0.02."""
+        if self.relative_position_bias_table is not None:
+            nn.init.trunc_normal_(self.relative_position_bias_table, std=0.02)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, H, W, C) to (B, H, W, C)."""

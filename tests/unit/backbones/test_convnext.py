@@ -151,9 +151,10 @@ def test_layer_scale():
     assert {"stages.0.blocks.0.gamma", "stages.0.blocks.0.mlp.grn.gamma"} <= set(both.state_dict())
 
 
+@pytest.mark.parametrize("norm", [dict(type="LN"), dict(type="BN"), dict(type="GN", num_groups=2)])
 @VERSIONS
-def test_init_weights_gives_new_values_to_everything(version):
-    backbone = convnext(version)
+def test_init_weights_gives_new_values_to_everything(version, norm):
+    backbone = convnext(version, norm_cfg=norm)
     for parameter in backbone.parameters():
         nn.init.constant_(parameter, 7.0)
     backbone.init_weights()

@@ -97,8 +97,9 @@ def test_initial_values():
             assert parameter.std().item() == pytest.approx(0.02, rel=0.3), name
 
 
-def test_init_weights_gives_new_values_to_everything():
-    backbone = swin_v2(position="relative+absolute")
+@pytest.mark.parametrize("norm", [dict(type="LN"), dict(type="BN"), dict(type="GN", num_groups=2)])
+def test_init_weights_gives_new_values_to_everything(norm):
+    backbone = swin_v2(position="relative+absolute", norm_cfg=norm)
     for parameter in backbone.parameters():
         nn.init.constant_(parameter, 7.0)
     backbone.init_weights()
