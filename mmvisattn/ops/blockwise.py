@@ -16,9 +16,10 @@ from mmvisattn.ops.windows import WindowGrid, pad_row, shift_masks, slot_rows, w
 LOGITS_PER_THREAD = 2**17
 """Logits of one block for each thread: with the weights, 1 MiB in float32, a common size of a core's own cache."""
 
-Prepare = Callable[..., tuple[Tensor, Tensor]]
-"""prepare(query, key, heads, *shared): from query and key of a slice of heads, both (n, heads, N, D) in the wide dtype,
-the two tensors whose product over the last axis is the logits, less bias and mask."""
+Prepare = Callable[..., tuple[Tensor, ...]]
+"""prepare(query, key, heads, *shared): the terms of the logits, from query and key of a slice of heads, both
+(n, heads, N, D) in the wide dtype. Two terms, (n, heads, N, D) each, are multiplied over the last axis. Two more, if any,
+are what a query adds for each row of keys, (n, heads, N, h), and for each column, (n, heads, N, w)."""
 
 
 def attend_blockwise(
@@ -41,7 +42,7 @@ def attend_blockwise(
         num_heads: number of heads.
         grid: the geometry.
         scale: factor of the logits where `prepare` is None.
-        prepare: makes the factors of the logits where they are more than scaled; differentiated by autograd.
+        prepare: makes the terms of the logits where query and key are not merely scaled; differentiated by autograd.
         shared: tensors that `prepare` takes besides query and key; their gradients are summed over the blocks.
 
     Returns:
@@ -109,10 +110,10 @@ class _Blockwise(torch.autograd.Function):
             attended = torch.empty_like(block[:, :, 0])
             for heads in blocks.heads:
                 query, key, value = _split(block[:, :, :, heads])
-                left, right = (query * scale, key) if prepare is None else prepare(query, key, heads, *shared)
+                terms = (query * scale, key) if prepare is None else prepare(query, key, heads, *shared)
                 added = _added(bias, mask, heads)
                 for queries in blocks.queries:
-                    weights = _weights(left[:, :, queries], right, added, queries)
+                    weights = _weights(terms, added, queries)
                     attended[:, queries, heads] = (weights @ value).transpose(1, 2)
             blocks.write(output, rows, padded, attended)
         return output
@@ -144,15 +145,12 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         for heads in blocks.heads:
             query, key, value = _split(block[:, :, :, heads])
             (grad_heads,) = _split(grad_output[:, :, :, heads])
-            if prepare is None:
-                left, right = query * scale, key
-            else:
+            terms = query * scale, key
+            if prepare is not None:
                 with torch.enable_grad():
-                    factors = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
-                left, right = (factor.detach() for factor in factors)
-            grad_query, grad_key, grad_value = _gradients(
-                left,
-                right,
+                    terms = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
+            grad_value, *grad_terms = _gradients(
+                tuple(term.detach() for term in terms),
                 value,
                 _added(bias, mask, heads),
                 grad_heads,
@@ -160,11 +158,10 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
                 blocks.queries,
             )
             if prepare is None:
-                grad_query *= scale
+                grad_query, grad_key = grad_terms[0] * scale, grad_terms[1]
             else:
-                grads = torch.autograd.grad(factors, [query, key, *wanted], [grad_query, grad_key])
-                grad_query, grad_key = grads[:2]
-                for total, gradient in zip(sums, grads[2:], strict=True):
+                grad_query, grad_key, *grads = torch.autograd.grad(terms, [query, key, *wanted], grad_terms)
+                for total, gradient in zip(sums, grads, strict=True):
                     total += gradient
             for part, gradient in enumerate((grad_query, grad_key, grad_value)):
                 grad_block[:, :, part, heads] = gradient.transpose(1, 2)
@@ -192,35 +189,45 @@ def _added(bias: Tensor | None, mask: Tensor | None, heads: slice) -> Tensor | N
     return bias[heads] if mask is None else bias[heads] + mask
 
 
-def _weights(left: Tensor, right: Tensor, added: Tensor | None, queries: slice) -> Tensor:
+def _weights(terms: tuple[Tensor, ...], added: Tensor | None, queries: slice) -> Tensor:
     """Return (n, heads, queries, N), the weights of a run of queries."""
-    logits = left @ right.mT
+    left, right, *offsets = terms
+    left = left[:, :, queries]
+    if offsets:
+        by_row, by_column = (offset[:, :, queries] for offset in offsets)
+        logits = (by_row[..., :, None] + by_column[..., None, :]).flatten(-2)
+        logits.view(-1, *logits.shape[2:]).baddbmm_(left.flatten(0, 1), right.flatten(0, 1).mT)
+    else:
+        logits = left @ right.mT
     if added is not None:
         logits += added[..., queries, :]
     return logits.softmax(-1)
 
 
 def _gradients(
-    left: Tensor,
-    right: Tensor,
+    terms: tuple[Tensor, ...],
     value: Tensor,
     added: Tensor | None,
     grad: Tensor,
     grad_bias: Tensor | None,
     runs: list[slice],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of left, right and value, (n, heads, N, channels); add that of the bias to `grad_bias`."""
-    grads_left = []
-    grad_right = grad_value = torch.zeros(())
+) -> tuple[Tensor, ...]:
+    """Return the gradients of the value and of the terms, and add that of the bias to `grad_bias`."""
+    left, right, *offsets = terms
+    by_query: list[tuple[Tensor, ...]] = []
+    grad_value, grad_right = torch.zeros_like(value), torch.zeros_like(right)
     for queries in runs:
         grad_out = grad[:, :, queries]
-        weights = _weights(left[:, :, queries], right, added, queries)
+        weights = _weights(terms, added, queries)
         grad_logits = torch._softmax_backward_data(grad_out @ value.mT, weights, -1, weights.dtype)
         if grad_bias is not None:
             grad_bias[:, queries] += grad_logits.sum(0)
-        grads_left.append(grad_logits @ right)
-        grad_key = grad_logits.mT @ left[:, :, queries]
-        grad_right = grad_key if queries.start == 0 else grad_right.add_(grad_key)
-        grad_average = weights.mT @ grad_out
-        grad_value = grad_average if queries.start == 0 else grad_value.add_(grad_average)
-    return grads_left[0] if len(runs) == 1 else torch.cat(grads_left, 2), grad_right, grad_value
+        grad_value += weights.mT @ grad_out
+        grad_right += grad_logits.mT @ left[:, :, queries]
+        grads = [grad_logits @ right]
+        if offsets:
+            pairs = grad_logits.view(*grad_logits.shape[:3], *(offset.shape[3] for offset in offsets))
+            grads += [pairs.sum(-1), pairs.sum(-2)]
+        by_query.append(tuple(grads))
+    grad_left, *grad_offsets = (torch.cat(grads, 2) for grads in zip(*by_query, strict=True))
+    return grad_value, grad_left, grad_right, *grad_offsets

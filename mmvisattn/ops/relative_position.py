@@ -41,49 +41,32 @@ def relative_bias(table: Tensor, window: tuple[int, int]) -> Tensor:
     return pairs.permute(2, 0, 1, 3, 4).reshape(-1, height * width, height * width)
 
 
-def offset_logits(query: Tensor, rel_h: Tensor, rel_w: Tensor, window: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def offset_logits(query: Tensor, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
     """Return what decomposed relative positions add to the logits, for each row and for each column of keys.
 
     Args:
         query: (..., h*w, D), not scaled.
-        rel_h: (2h-1, D).
-        rel_w: (2w-1, D).
-        window: (h, w) in tokens.
+        rows: (h, h, D), the table of rows read by `relative_rows`.
+        columns: (w, w, D), the table of columns.
 
     Returns:
         (..., h*w, h) for the rows of keys, (..., h*w, w) for the columns; a key gets the sum of its two.
     """
-    height, width = window
-    grid = query.view(*query.shape[:-2], height, width, query.shape[-1])
-    by_row = torch.einsum("...yxd,ykd->...yxk", grid, relative_rows(rel_h))
-    by_column = torch.einsum("...yxd,xkd->...yxk", grid, relative_rows(rel_w))
+    grid = query.view(*query.shape[:-2], rows.shape[0], columns.shape[0], query.shape[-1])
+    by_row = torch.einsum("...yxd,ykd->...yxk", grid, rows)
+    by_column = torch.einsum("...yxd,xkd->...yxk", grid, columns)
     return by_row.flatten(-3, -2), by_column.flatten(-3, -2)
 
 
-def append_offsets(
-    query: Tensor, key: Tensor, rel_h: Tensor, rel_w: Tensor, window: tuple[int, int], scale: float
-) -> tuple[Tensor, Tensor]:
-    """Write decomposed relative positions as h + w more channels of query and key.
+def one_hot_places(window: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return for each token of a window, (h*w, h+w), its row and its column, one-hot.
 
-    The key says in them which row and which column it is in (one-hot), the query what each adds. The plain product of
-    the two is then the whole logit, so that no (h*w, h*w) bias exists.
-
-    Args:
-        query: (..., h*w, D), not scaled.
-        key: (..., h*w, D).
-        rel_h: (2h-1, D).
-        rel_w: (2w-1, D).
-        window: (h, w) in tokens.
-        scale: factor of query times key.
-
-    Returns:
-        (..., h*w, D+h+w) each.
+    The product of (offsets by row, offsets by column) of a query with this of a key is what the key gets. So decomposed
+    relative positions are h + w more channels of query and key, and no (h*w, h*w) bias exists.
     """
-    by_row, by_column = offset_logits(query, rel_h, rel_w, window)
-    rows = torch.eye(window[0], dtype=key.dtype, device=key.device).repeat_interleave(window[1], 0)
-    columns = torch.eye(window[1], dtype=key.dtype, device=key.device).repeat(window[0], 1)
-    place = torch.cat((rows, columns), 1).expand(*key.shape[:-1], -1)
-    return torch.cat((query * scale, by_row, by_column), -1), torch.cat((key, place), -1)
+    rows = torch.eye(window[0], dtype=dtype, device=device).repeat_interleave(window[1], 0)
+    columns = torch.eye(window[1], dtype=dtype, device=device).repeat(window[0], 1)
+    return torch.cat((rows, columns), 1)
 
 
 def resize_1d(table: Tensor, length: int) -> Tensor:

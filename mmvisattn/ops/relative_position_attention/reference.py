@@ -6,7 +6,7 @@ Eager, deterministic, differentiable any number of times.
 from torch import Tensor
 
 from mmvisattn.ops.precision import wide_dtype
-from mmvisattn.ops.relative_position import offset_logits
+from mmvisattn.ops.relative_position import offset_logits, relative_rows
 from mmvisattn.ops.windows import WindowGrid, join_heads, merge, split_windows
 
 
@@ -33,6 +33,6 @@ def attention_weights(
     """Return (windows, B, heads, N, N); rows sum to one."""
     wide = wide_dtype(query.dtype)
     query, key = query.to(wide), key.to(wide)
-    by_row, by_column = offset_logits(query, rel_h.to(wide), rel_w.to(wide), grid.window)
+    by_row, by_column = offset_logits(query, relative_rows(rel_h.to(wide)), relative_rows(rel_w.to(wide)))
     offsets = (by_row[..., :, None] + by_column[..., None, :]).flatten(-2)  # key (y, x) gets row y plus column x
     return ((query * scale) @ key.mT + offsets).softmax(-1)

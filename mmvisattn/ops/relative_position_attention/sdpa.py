@@ -4,11 +4,12 @@ The positions travel as h + w more channels of query and key, so no (N, N) bias 
 traced, the same runs in blocks of windows, or of queries where one window is large.
 """
 
+import torch
 from torch import Tensor
 
 from mmvisattn.ops.blockwise import attend_blockwise
 from mmvisattn.ops.precision import wide_dtype
-from mmvisattn.ops.relative_position import append_offsets
+from mmvisattn.ops.relative_position import offset_logits, one_hot_places, relative_rows
 from mmvisattn.ops.scaled_dot_product import scaled_dot_product
 from mmvisattn.ops.tracing import is_traced
 from mmvisattn.ops.windows import WindowGrid, join_heads, merge, split_windows
@@ -26,16 +27,20 @@ def relative_position_attention(
 ) -> Tensor:
     """Return (B, H, W, C); see `mmvisattn.ops.relative_position_attention`."""
     wide = wide_dtype(qkv.dtype)
-    tables = rel_h.to(wide), rel_w.to(wide)
+    tables = relative_rows(rel_h.to(wide)), relative_rows(rel_w.to(wide))
 
-    def prepare(query: Tensor, key: Tensor, heads: slice, rel_h: Tensor, rel_w: Tensor) -> tuple[Tensor, Tensor]:
-        return append_offsets(query, key, rel_h, rel_w, grid.window, scale)
+    def prepare(query: Tensor, key: Tensor, heads: slice, rows: Tensor, columns: Tensor) -> tuple[Tensor, ...]:
+        return query * scale, key, *offset_logits(query, rows, columns)
 
     if qkv.is_cpu and not is_traced(qkv):
         return attend_blockwise(
             qkv, None, pad_kv, num_heads=num_heads, grid=grid, scale=scale, prepare=prepare, shared=tables
         )
     query, key, value = (part.flatten(0, 1) for part in split_windows(qkv, num_heads, grid, pad_kv))
-    query, key = (factor.to(qkv.dtype) for factor in prepare(query.to(wide), key.to(wide), slice(None), *tables))
+    query = torch.cat(
+        (query * scale, *(offsets.to(qkv.dtype) for offsets in offset_logits(query.to(wide), *tables))), -1
+    )
+    places = one_hot_places(grid.window, key.dtype, key.device)
+    key = torch.cat((key, places.expand(*key.shape[:-1], -1)), -1)
     output = scaled_dot_product(query, key, value, None, scale=1.0)
     return merge(join_heads(output, grid), grid)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import interpolate
 
-from mmvisattn.ops.relative_position import append_offsets, offset_logits, relative_bias, relative_rows, resize_1d
+from mmvisattn.ops.relative_position import offset_logits, one_hot_places, relative_bias, relative_rows, resize_1d
 
 WINDOWS = [(1, 1), (2, 2), (3, 5), (4, 1), (7, 7)]
 
@@ -47,15 +47,15 @@ def test_table_gradient_is_the_same_from_run_to_run(randn):
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_appended_channels_add_the_offset_logits(window, randn):
+def test_offsets_times_places_is_the_sum_over_row_and_column(window, randn):
     height, width = window
-    query, key = randn(2, 3, height * width, 4), randn(2, 3, height * width, 4)
-    rel_h, rel_w = randn(2 * height - 1, 4), randn(2 * width - 1, 4)
-    by_row, by_column = offset_logits(query, rel_h, rel_w, window)
+    query, rel_h, rel_w = randn(2, 3, height * width, 4), randn(2 * height - 1, 4), randn(2 * width - 1, 4)
+    offsets = offset_logits(query, relative_rows(rel_h), relative_rows(rel_w))
     y, x = (torch.arange(height * width) // width, torch.arange(height * width) % width)
-    expected = 0.3 * query @ key.mT + by_row[..., y] + by_column[..., x]
-    left, right = append_offsets(query, key, rel_h, rel_w, window, scale=0.3)
-    torch.testing.assert_close(left @ right.mT, expected, rtol=1e-13, atol=1e-13)
+    expected = torch.einsum("...qd,qkd->...qk", query, rel_h[y[:, None] - y + height - 1])
+    expected = expected + torch.einsum("...qd,qkd->...qk", query, rel_w[x[:, None] - x + width - 1])
+    product = torch.cat(offsets, -1) @ one_hot_places(window, query.dtype, query.device).mT
+    torch.testing.assert_close(product, expected, rtol=1e-13, atol=1e-13)
 
 
 def test_resize_is_linear_and_exact_at_equal_length(randn):
