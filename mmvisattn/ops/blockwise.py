@@ -18,8 +18,8 @@ LOGITS_PER_THREAD = 2**17
 
 Prepare = Callable[..., tuple[Tensor, ...]]
 """prepare(query, key, heads, *shared): the terms of the logits, from query and key of a slice of heads, both
-(n, heads, N, D) in the wide dtype. Two terms, (n, heads, N, D) each, are multiplied over the last axis. Two more, if any,
-are what a query adds for each row of keys, (n, heads, N, h), and for each column, (n, heads, N, w)."""
+(n, heads, N, D) in the wide dtype. Two terms, (n, heads, N, D) each, are multiplied over the last axis. Two more, if
+any, are what a query adds for each row of keys, (n, heads, N, h), and for each column, (n, heads, N, w)."""
 
 
 def attend_blockwise(
