@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from mmvisattn.backbones.convnext import CONVNEXT_ARCHS, CONVNEXT_V2_ARCHS, ConvNeXt, ConvNeXtArch, ConvNeXtV2
+from mmvisattn.checkpoints.load import load_pretrained
 
 NANO = dict(depths=(1, 2, 2, 1), channels=(8, 12, 16, 20))
 VERSIONS = pytest.mark.parametrize("version", [ConvNeXt, ConvNeXtV2])
@@ -244,6 +245,24 @@ def test_copies_pickles_and_state_dicts_give_the_same_features(version):
     for twin in (copy.deepcopy(backbone), pickle.loads(pickle.dumps(backbone)), other):
         assert all(map(torch.equal, backbone(image), twin(image)))
     assert set(backbone.state_dict()) == {name for name, _ in backbone.named_parameters()}
+
+
+@VERSIONS
+def test_a_detectors_checkpoint_gives_all_weights(version, tmp_path):
+    source, path = trained(convnext(version)), str(tmp_path / "detector.pth")
+    torch.save({"state_dict": {f"backbone.{name}": value for name, value in source.state_dict().items()}}, path)
+    backbone = convnext(version)
+    report = load_pretrained(backbone, path)
+    assert set(report.loaded) == set(backbone.state_dict()) and not report.dropped
+    assert all(map(torch.equal, source.parameters(), backbone.parameters()))
+
+
+def test_weights_of_another_version_or_size_are_refused(tmp_path):
+    torch.save(convnext().state_dict(), tmp_path / "v1.pth")
+    with pytest.raises(ValueError, match="into ConvNeXtV2: .*lacks 12 of the model's parameters: .*grn"):
+        load_pretrained(convnext(ConvNeXtV2), str(tmp_path / "v1.pth"))
+    with pytest.raises(ValueError, match="2 blocks in stage 2, the model 3"):
+        load_pretrained(convnext(arch=dict(NANO, depths=(1, 3, 2, 1))), str(tmp_path / "v1.pth"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

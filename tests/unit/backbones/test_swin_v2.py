@@ -8,6 +8,7 @@ from torch import nn
 
 from mmvisattn.backbones.swin import SwinTransformer
 from mmvisattn.backbones.swin_v2 import SWIN_V2_ARCHS, SwinTransformerV2, SwinV2Arch, window_of_each_stage
+from mmvisattn.checkpoints.load import load_pretrained
 
 NANO = dict(embed_dim=8, depths=(2, 2), num_heads=(1, 2))
 
@@ -242,6 +243,22 @@ def test_copies_pickles_and_state_dicts_give_the_same_features():
         for twin in (copy.deepcopy(backbone), pickle.loads(pickle.dumps(backbone)), other):
             assert all(map(torch.equal, expected, twin(image)))
     assert set(backbone.state_dict()) == {name for name, _ in backbone.named_parameters()}
+
+
+def test_a_detectors_checkpoint_gives_all_weights_to_a_model_with_another_window(tmp_path):
+    arch, path = dict(NANO, extra_norm_every_n_blocks=2), str(tmp_path / "detector.pth")
+    source = trained(swin_v2(arch, position="relative+absolute"))
+    torch.save({"state_dict": {f"backbone.{name}": value for name, value in source.state_dict().items()}}, path)
+    backbone = swin_v2(arch, position="relative+absolute", window_size=6, pretrained_window_sizes=4)
+    report = load_pretrained(backbone, path)
+    assert set(report.loaded) == set(backbone.state_dict()) and not report.resized and not report.dropped
+    assert all(map(torch.equal, source.parameters(), backbone.parameters()))
+
+
+def test_weights_of_v1_are_refused(tmp_path):
+    torch.save(SwinTransformer(NANO, window_size=4, out_indices=(0, 1)).state_dict(), tmp_path / "v1.pth")
+    with pytest.raises(ValueError, match="into SwinTransformerV2: .*relative_position_bias_table"):
+        load_pretrained(swin_v2(), str(tmp_path / "v1.pth"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
