@@ -5,6 +5,8 @@ from typing import Any, Literal, get_args
 
 from torch import Tensor
 
+from mmvisattn.ops.tracing import is_traced
+
 Impl = Literal["auto", "reference", "sdpa", "triton"]
 
 OPS = ("attention", "window_attention", "relative_position_attention", "mask_unit_attention")
@@ -16,11 +18,22 @@ TRITON_REFUSALS: dict[str, Callable[..., str | None]] = {}
 """For each op that has Triton kernels, the function that says why they refuse a call; set where they register."""
 
 
-def choose(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str:
+SMALL_CALL = 2**20
+"""Logits of a call that a CPU's cache holds anyway; below, going block by block costs more than it saves."""
+
+
+def choose(op: str, impl: Impl, qkv: Tensor, *, logits: int | None = None, **arguments: Any) -> str:
     """Return the implementation to run: the named one, or for "auto" the best that takes these arguments.
 
-    "auto" takes Triton on a GPU where its kernels accept the call, and `sdpa` otherwise. On the meta device, where
-    nothing is computed, it takes `reference`, whose matrix products every FLOP counter knows.
+    "auto" takes Triton on a GPU where its kernels accept the call, and `sdpa` otherwise; but `reference` for small
+    calls on CPU, and on the meta device, where nothing is computed and every FLOP counter knows its matrix products.
+
+    Args:
+        op: name of the op.
+        impl: name of the implementation, or "auto".
+        qkv: the op's first argument.
+        logits: number of logits of the call, where `sdpa` goes block by block on CPU; None elsewhere.
+        arguments: the op's other arguments, by keyword.
 
     Raises:
         ValueError: the name is unknown, or the named implementation refuses the arguments; never falls back.
@@ -28,7 +41,8 @@ def choose(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str:
     if impl == "auto":
         if qkv.is_cuda and why_not(op, "triton", qkv, **arguments) is None:
             return "triton"
-        return "reference" if qkv.is_meta else "sdpa"
+        is_small = qkv.is_cpu and logits is not None and not is_traced(qkv) and logits <= SMALL_CALL
+        return "reference" if qkv.is_meta or is_small else "sdpa"
     refusal = why_not(op, impl, qkv, **arguments)
     if refusal is not None:
         raise ValueError(refusal)

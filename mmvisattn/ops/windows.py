@@ -40,6 +40,11 @@ class WindowGrid(NamedTuple):
         return self.window[0] * self.window[1]
 
     @property
+    def pairs(self) -> int:
+        """Pairs of query and key in all windows: the logits of one head of one map."""
+        return self.counts[0] * self.counts[1] * self.tokens**2
+
+    @property
     def is_whole(self) -> bool:
         """Whether the map is one window, without padding or shift."""
         return self.window == self.size and self.shift == (0, 0)

@@ -67,7 +67,7 @@ def mask_unit_attention(
             qkv, None, num_heads=num_heads, window_size=window_size, scale=scale, pad_kv=pad_kv, impl=impl
         )
     (qkv,) = autocast_cast(qkv)
-    sizes = {"num_heads": num_heads, "unit_size": unit_size, "query_stride": query_stride}
+    sizes: dict[str, Any] = {"num_heads": num_heads, "unit_size": unit_size, "query_stride": query_stride}
     chosen = choose("mask_unit_attention", impl, qkv, **sizes, scale=scale, pad_kv=pad_kv)
     implementation = reference.mask_unit_attention if chosen == "reference" else sdpa.mask_unit_attention
     with no_autocast(qkv):

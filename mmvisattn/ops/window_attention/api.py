@@ -73,7 +73,8 @@ def window_attention(
     (qkv,) = autocast_cast(qkv)
     grid: WindowGrid = call.pop("grid")
     geometry = {"window_size": grid.window, "shift_size": grid.shift}
-    chosen = choose("window_attention", impl, qkv, **call, **geometry, logit_scale=logit_scale)
+    logits = qkv.shape[0] * num_heads * grid.pairs
+    chosen = choose("window_attention", impl, qkv, logits=logits, **call, **geometry, logit_scale=logit_scale)
     call["logit_multiplier"] = _logit_multiplier(logit_scale, qkv)
     with no_autocast(qkv):
         if chosen == "triton":

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 import torch
 
@@ -79,6 +81,22 @@ def test_sizes_may_be_asked_about_as_they_are_passed(monkeypatch):
 def test_automatic_choice():
     assert dispatch.choose("window_attention", "auto", QKV) == "sdpa"
     assert dispatch.choose("window_attention", "auto", QKV.to("meta")) == "reference"
+    assert dispatch.choose("window_attention", "auto", QKV, logits=dispatch.SMALL_CALL) == "reference"
+    assert dispatch.choose("window_attention", "auto", QKV, logits=dispatch.SMALL_CALL + 1) == "sdpa"
+    assert dispatch.choose("window_attention", "sdpa", QKV, logits=1) == "sdpa"
+
+
+@pytest.mark.parametrize("op", ["window_attention", "relative_position_attention"])
+def test_small_calls_on_cpu_run_the_reference(op, monkeypatch):
+    chosen = []
+
+    def spy(name, impl, qkv, *, logits=None, **arguments):
+        chosen.append(logits)
+        return "reference"
+
+    monkeypatch.setattr(sys.modules[f"mmvisattn.ops.{op}.api"], "choose", spy)
+    CALLS[op]("auto")
+    assert chosen == [2 * 4 * 4**2]  # heads, windows, pairs of a window
 
 
 def test_an_unknown_op_is_named():
