@@ -26,8 +26,9 @@ HOST_TESTS := tests/unit/hosts tests/unit/engine tests/configs tests/end_to_end
 .PHONY: demo test check kernels
 .DELETE_ON_ERROR:
 
+# Waiting threads sleep: on a machine that does anything else, spinning ones would make a step ten times slower.
 demo: $(VENV)/.hosts-ready
-	$(PY) tools/demo.py $(ARGS)
+	OMP_WAIT_POLICY=PASSIVE $(PY) tools/demo.py $(ARGS)
 
 PYTEST := -m pytest -n $(JOBS) --dist loadgroup
 ifeq ($(STACK),stock)
