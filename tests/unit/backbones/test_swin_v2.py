@@ -302,11 +302,11 @@ def squares(step):
     return image, label
 
 
-def losses(backbone_class, dtype=torch.float32, steps=30, seed=0):
+def losses(dtype, steps=30):
     """Losses of segmenting squares, under autocast to `dtype` with loss scaling for float16."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     arch = dict(embed_dim=32, depths=(2, 2, 2), num_heads=(1, 2, 4))
-    backbone = backbone_class(arch, window_size=4, out_indices=(0, 1, 2), drop_path_rate=0.0)
+    backbone = SwinTransformerV2(arch, window_size=4, out_indices=(0, 1, 2), drop_path_rate=0.0)
     heads = nn.ModuleList(nn.Conv2d(channels, 4, 1) for channels in backbone.out_channels)
     for head in heads:  # as the hosts' heads
         nn.init.normal_(head.weight, std=0.01)
@@ -328,19 +328,12 @@ def losses(backbone_class, dtype=torch.float32, steps=30, seed=0):
     return torch.tensor(curve)
 
 
-def test_first_loss_is_that_of_swin_v1():
-    first, second = (
-        sum(losses(cls, steps=1, seed=seed) for seed in range(4)) / 4 for cls in (SwinTransformer, SwinTransformerV2)
-    )
-    assert abs(first - second) < 0.05 * first
-
-
 def test_training_in_low_precision_follows_float32():
-    exact = losses(SwinTransformerV2)
+    exact = losses(torch.float32)
     assert exact[-5:].mean() < 0.2 * exact[0], "it learns"
     for dtype, units in ((torch.bfloat16, 12), (torch.float16, 48)):
         # one rounding of a loss is one unit; errors add up in 30 steps, by a factor of 3 in trials
-        drift = (losses(SwinTransformerV2, dtype) - exact).abs() / exact
+        drift = (losses(dtype) - exact).abs() / exact
         assert drift.max() < units * torch.finfo(dtype).eps, dtype
 
 
