@@ -1,11 +1,11 @@
 """Our backbones against the same ones of other libraries: forward pass and training step, time and peak memory.
 
 Every peer holds our weights. Before anything is timed, all maps of all peers must equal ours in float64 on a size where
-the libraries agree on padding (:data:`GATE_SIZE`).
+the libraries agree on padding.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -15,14 +15,31 @@ from mmvisattn.analysis.benchmark.measure import Work, peak_memory, time_in_turn
 from mmvisattn.analysis.benchmark.peers import PEERS, Peer, Size
 from mmvisattn.backbones.convnext import ConvNeXt
 from mmvisattn.backbones.swin import SwinTransformer
+from mmvisattn.backbones.swin_v2 import SwinTransformerV2
 
-GATE_SIZE: Size = (448, 448)  # every map is larger than a window of 7 and holds whole windows
-GATE_TOLERANCE = 1e-9  # relative, in float64: the same sums in another order
 OURS = "mmvisattn"
 
+
+@dataclass(frozen=True)
+class Subject:
+    """A backbone of ours and the conditions of its gate.
+
+    Attributes:
+        build: The backbone.
+        gate_size: Image whose maps are all larger than a window and hold whole windows.
+        tolerance: Largest relative difference in float64: the same sums in another order, unless a peer rounds.
+    """
+
+    build: Callable[[], nn.Module]
+    gate_size: Size
+    tolerance: float = 1e-9
+
+
 BACKBONES = {
-    "swin_tiny": lambda: SwinTransformer("tiny", drop_path_rate=0.0),
-    "convnext_tiny": lambda: ConvNeXt("tiny", layer_scale_init_value=1.0),
+    "swin_tiny": Subject(lambda: SwinTransformer("tiny", drop_path_rate=0.0), (448, 448)),
+    # the peers keep the coordinates of the position network in float32
+    "swin_v2_tiny": Subject(lambda: SwinTransformerV2("tiny", window_size=8, drop_path_rate=0.0), (512, 512), 1e-5),
+    "convnext_tiny": Subject(lambda: ConvNeXt("tiny", layer_scale_init_value=1.0), (256, 256)),
 }
 
 
@@ -79,10 +96,11 @@ def compare(
     if unknown:
         raise ValueError(f"for {backbone} the libraries are {list(known)}, got {unknown[0]!r}")
     torch.manual_seed(0)
-    ours = BACKBONES[backbone]()
+    subject = BACKBONES[backbone]
+    ours = subject.build()
     peers = [known[name] for name in libraries]
     for peer in peers:
-        check_gate(ours, peer)
+        check_gate(ours, peer, subject)
     rows = []
     for size in sizes:
         image = torch.rand(batch, 3, *size, device=device)
@@ -97,14 +115,14 @@ def compare(
     return rows
 
 
-def check_gate(ours: nn.Module, peer: Peer) -> None:
+def check_gate(ours: nn.Module, peer: Peer, subject: Subject) -> None:
     """Compare all maps in float64.
 
     Raises:
         GateError: If one differs.
     """
-    image = torch.rand(1, 3, *GATE_SIZE, dtype=torch.float64)
-    model = peer.build(GATE_SIZE).double()
+    image = torch.rand(1, 3, *subject.gate_size, dtype=torch.float64)
+    model = peer.build(subject.gate_size).double()
     model.eval()  # not chained: mmdet's returns nothing
     ours.double().eval()
     peer.load(model, ours.state_dict())
@@ -115,8 +133,8 @@ def check_gate(ours: nn.Module, peer: Peer) -> None:
         pairs = list(zip(ours(image), peer.stages(model, image), strict=True))
     ours.out_norms.update(norms)
     error = max(((mine - theirs).abs().max() / theirs.abs().max()).item() for mine, theirs in pairs)
-    if not error <= GATE_TOLERANCE:
-        raise GateError(f"{peer.library}'s maps differ from ours by {error:.1e}, more than {GATE_TOLERANCE}")
+    if not error <= subject.tolerance:
+        raise GateError(f"{peer.library}'s maps differ from ours by {error:.1e}, more than {subject.tolerance}")
 
 
 def _work(model: nn.Module, stages: object, image: Tensor, mode: str) -> Work:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from mmvisattn.checkpoints.key_map import KeyMap
-from mmvisattn.checkpoints.maps import convnext, swin
+from mmvisattn.checkpoints.maps import convnext, swin, swin_v2
 
 Size = tuple[int, int]  # height and width of the image in pixels
 Stages = Callable[[nn.Module, Tensor], Sequence[Tensor]]
@@ -92,6 +92,15 @@ def _torchvision_stages(last_axis: bool) -> Stages:
     return stages
 
 
+def _timm_swin_v2(size: Size) -> nn.Module:
+    timm = importlib.import_module("timm")
+    return timm.create_model("swinv2_tiny_window8_256", img_size=size, drop_path_rate=0.0)
+
+
+def _torchvision_swin_v2(size: Size) -> nn.Module:
+    return importlib.import_module("torchvision.models").swin_v2_t(stochastic_depth_prob=0.0)
+
+
 def _transformers_swin(size: Size) -> nn.Module:
     transformers = importlib.import_module("transformers")
     stages = [f"stage{stage}" for stage in (1, 2, 3, 4)]
@@ -127,6 +136,10 @@ PEERS: dict[str, tuple[Peer, ...]] = {
             out_norms=True,
             prefix="swin.",
         ),
+    ),
+    "swin_v2_tiny": (
+        Peer("timm", _timm_swin_v2, _timm_swin_stages, swin_v2.TIMM),
+        Peer("torchvision", _torchvision_swin_v2, _torchvision_stages(last_axis=True), swin_v2.TORCHVISION),
     ),
     "convnext_tiny": (
         Peer("timm", _timm_convnext, _timm_convnext_stages, convnext.TIMM),

@@ -21,9 +21,9 @@ def nano(monkeypatch):
         return TorchvisionSwin([4, 4], 8, [1, 1, 1, 1], [1, 1, 1, 1], [2, 2])
 
     peer = peers.Peer("torchvision", build, peers._torchvision_stages(last_axis=True), swin.TORCHVISION)
-    monkeypatch.setitem(backbones.BACKBONES, "nano", lambda: SwinTransformer(NANO, window_size=2, drop_path_rate=0.0))
+    ours = backbones.Subject(lambda: SwinTransformer(NANO, window_size=2, drop_path_rate=0.0), (64, 64))
+    monkeypatch.setitem(backbones.BACKBONES, "nano", ours)
     monkeypatch.setitem(peers.PEERS, "nano", (peer,))
-    monkeypatch.setattr(backbones, "GATE_SIZE", (64, 64))
     return peer
 
 
@@ -106,8 +106,8 @@ def test_table_of_the_op():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backbone", ["swin_tiny", "convnext_tiny"])
+@pytest.mark.parametrize("backbone", ["swin_tiny", "swin_v2_tiny", "convnext_tiny"])
 def test_every_peer_passes_the_gate(backbone):
-    ours = backbones.BACKBONES[backbone]()
+    subject = backbones.BACKBONES[backbone]
     for peer in peers.PEERS[backbone]:
-        backbones.check_gate(ours, peer)
+        backbones.check_gate(subject.build(), peer, subject)
