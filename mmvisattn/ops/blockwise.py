@@ -13,8 +13,12 @@ from torch import Tensor
 from mmvisattn.ops.precision import no_autocast, wide_dtype
 from mmvisattn.ops.windows import WindowGrid, pad_row, shift_masks, slot_rows, window_tables
 
-LOGITS_PER_THREAD = 2**17
-"""Logits of one block for each thread: with the weights, 1 MiB in float32, a common size of a core's own cache."""
+LOGITS_OF_ONE_THREAD = 2**18
+"""Logits of one block: 1 MiB in float32, about a core's own cache."""
+
+LOGITS_OF_THREADS = 2**21
+"""Logits of one block where several threads share it, 8 MiB in float32, which their common cache holds. Threads wait for
+one another at the end of each operation; on a busy machine many small blocks would be mostly waiting."""
 
 Prepare = Callable[..., tuple[Tensor, ...]]
 """prepare(query, key, heads, *shared): the terms of the logits, from query and key of a slice of heads, both
@@ -65,7 +69,7 @@ class _Blocks:
         self.rows = slot_rows(window_tables(grid, tokens), batch, height * width).flatten(0, 1)
         self.runs = [(kind, start * batch, stop * batch) for kind, start, stop in grid.runs]
         self.masks = [None, *shift_masks(grid, wide_dtype(tokens.dtype), tokens.device)[1:]]
-        logits = LOGITS_PER_THREAD * torch.get_num_threads()
+        logits = LOGITS_OF_ONE_THREAD if torch.get_num_threads() == 1 else LOGITS_OF_THREADS
         pairs = max(1, logits // grid.tokens**2)  # of a window and a head
         step = min(num_heads, pairs)
         self.windows = max(1, pairs // step)

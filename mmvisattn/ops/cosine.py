@@ -19,10 +19,3 @@ def inverse_norm(vectors: Tensor) -> Tensor:
 def normalize(vectors: Tensor) -> Tensor:
     """Divide by max(norm, 1e-12) along the last axis."""
     return vectors * inverse_norm(vectors)
-
-
-def normalize_backward(grad: Tensor, unit: Tensor, inverse: Tensor) -> Tensor:
-    """Return the gradient of the vectors, given that of `unit = vectors * inverse`."""
-    along = (unit * grad).sum(-1, keepdim=True)
-    along = along.where(inverse < 1 / SMALLEST_NORM, 0)  # below the smallest norm the factor is constant
-    return (grad - unit * along) * inverse

@@ -97,7 +97,8 @@ def test_reference_is_the_definition(call, case, outputs_and_gradients, assert_c
 @pytest.mark.parametrize("path", ["blocks", "small blocks", "traced"])
 def test_sdpa_is_the_reference(call, path, monkeypatch, outputs_and_gradients, assert_close):
     if path == "small blocks":
-        monkeypatch.setattr(blockwise, "LOGITS_PER_THREAD", 40)
+        monkeypatch.setattr(blockwise, "LOGITS_OF_ONE_THREAD", 40)
+        monkeypatch.setattr(blockwise, "LOGITS_OF_THREADS", 40)
     monkeypatch.setattr(sdpa, "is_traced", lambda tensor: path == "traced")
     tensors, sizes = call
     fused = outputs_and_gradients(lambda: ours(tensors, sizes, "sdpa"), tensors)

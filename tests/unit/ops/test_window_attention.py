@@ -127,7 +127,8 @@ def test_reference_is_the_definition(call, outputs_and_gradients, assert_close):
 def path(request, monkeypatch):
     """The ways that sdpa takes: whole blocks on CPU, blocks of a few queries, and the calls of other devices."""
     if request.param == "small blocks":
-        monkeypatch.setattr(blockwise, "LOGITS_PER_THREAD", 40)
+        monkeypatch.setattr(blockwise, "LOGITS_OF_ONE_THREAD", 40)
+        monkeypatch.setattr(blockwise, "LOGITS_OF_THREADS", 40)
     if request.param == "traced":
         monkeypatch.setattr(sdpa, "is_traced", lambda tensor: True)
 
