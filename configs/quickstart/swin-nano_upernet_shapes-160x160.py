@@ -1,4 +1,12 @@
-"""UPerNet, nano Swin, generated shapes: a segmentor that trains in minutes on two CPU cores."""
+"""UPerNet, nano Swin, generated shapes: a segmentor that trains in minutes on two CPU cores.
+
+Expected: mIoU 0.94 on 100 held-out images, after 400 iterations.
+
+Hardware: 2 CPU cores, some minutes; or any GPU.
+
+Command: `make demo ARGS=--segment`, or, with the data made by `python tools/make_shapes.py`,
+    python tools/train.py configs/quickstart/swin-nano_upernet_shapes-160x160.py
+"""
 
 _base_ = ["../_base_/models/upernet.py", "../_base_/runtimes/mmseg.py"]
 
