@@ -17,8 +17,8 @@ LOGITS_OF_ONE_THREAD = 2**18
 """Logits of one block: 1 MiB in float32, about a core's own cache."""
 
 LOGITS_OF_THREADS = 2**21
-"""Logits of one block where several threads share it, 8 MiB in float32, which their common cache holds. Threads wait for
-one another at the end of each operation; on a busy machine many small blocks would be mostly waiting."""
+"""Logits of one block where several threads share it, 8 MiB in float32, which their common cache holds. Threads wait
+for one another at the end of each operation; on a busy machine many small blocks would be mostly waiting."""
 
 Prepare = Callable[..., tuple[Tensor, ...]]
 """prepare(query, key, heads, *shared): the terms of the logits, from query and key of a slice of heads, both

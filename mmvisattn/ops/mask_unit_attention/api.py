@@ -38,7 +38,7 @@ def mask_unit_attention(
         query_stride: side s of the cell that one query is pooled from, in tokens.
         scale: factor of the logits; None for D**-0.5.
         pad_kv: (2, C), key and value of every padded position, that is the key and value biases of the projection
-            that made `qkv`; None for zeros.
+            that made `qkv`; None for zeros. Rounded to the dtype of `qkv`, as that projection rounds.
         impl: "auto", or the implementation to run: "reference", "sdpa", or "triton" for a stride of 1.
 
     Returns:

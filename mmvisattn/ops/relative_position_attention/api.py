@@ -39,7 +39,7 @@ def relative_position_attention(
         window_size: tokens per window, int or (rows, columns); None for one window of the size of the map.
         scale: factor of query . key; None for D**-0.5.
         pad_kv: (2, C), key and value of every padded position, that is the key and value biases of the projection
-            that made `qkv`; None for zeros.
+            that made `qkv`; None for zeros. Rounded to the dtype of `qkv`, as that projection rounds.
         impl: "auto", or the implementation to run: "reference" or "sdpa" ("triton" has no kernels for this op).
 
     Returns:

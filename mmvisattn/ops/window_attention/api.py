@@ -46,7 +46,7 @@ def window_attention(
         logit_scale: (num_heads,) or (num_heads, 1, 1). If given, query and key are divided by max(norm, 1e-12) and
             the logits multiplied by exp(min(logit_scale, log 100)); no gradient above the clamp. Excludes `scale`.
         pad_kv: (2, C), key and value of every padded position, that is the key and value biases of the projection
-            that made `qkv`; None for zeros.
+            that made `qkv`; None for zeros. Rounded to the dtype of `qkv`, as that projection rounds.
         impl: "auto", or the implementation to run: "reference", "sdpa" or "triton".
 
     Returns:
