@@ -28,6 +28,7 @@ class Peer:
         key_map: The table from its names to ours.
         out_norms: Whether it normalises the maps it returns, as ours does.
         prefix: What its state dict puts before the names of the table.
+        norm_names: Its names of the norms of stage 1, 2, ..., where they stand outside the prefix.
     """
 
     library: str
@@ -36,6 +37,7 @@ class Peer:
     key_map: KeyMap
     out_norms: bool = False
     prefix: str = ""
+    norm_names: str = ""
 
     def load(self, model: nn.Module, state: dict[str, Tensor]) -> None:
         """Copy our state dict into the peer's model.
@@ -43,9 +45,14 @@ class Peer:
         Raises:
             ValueError: If a parameter of the peer gets no value, apart from its classifier's.
         """
-        if not self.out_norms:
-            state = {name: tensor for name, tensor in state.items() if not name.startswith("out_norms.")}
+        norms = {name: tensor for name, tensor in state.items() if name.startswith("out_norms.")}
+        if not self.out_norms or self.norm_names:
+            state = {name: tensor for name, tensor in state.items() if name not in norms}
         theirs = {self.prefix + name: tensor for name, tensor in self.key_map.inverse().convert(state).tensors.items()}
+        if self.norm_names:
+            for name, tensor in norms.items():
+                _, stage, parameter = name.split(".")
+                theirs[f"{self.norm_names.format(int(stage) + 1)}.{parameter}"] = tensor
         missing, unexpected = model.load_state_dict(theirs, strict=False)
         parameters = {name for name, _ in model.named_parameters()}
         lost = [name for name in missing if name in parameters and not name.removeprefix(self.prefix).startswith(HEADS)]
@@ -76,8 +83,8 @@ def _timm_swin_stages(model: nn.Module, image: Tensor) -> list[Tensor]:
 
 
 def _torchvision_swin(size: Size) -> nn.Module:
-    models = importlib.import_module("torchvision.models")
-    return models.swin_transformer.SwinTransformer([4, 4], 96, [2, 2, 6, 2], [3, 6, 12, 24], [7, 7])
+    swin = importlib.import_module("torchvision.models.swin_transformer")
+    return swin.SwinTransformer([4, 4], 96, [2, 2, 6, 2], [3, 6, 12, 24], [7, 7], stochastic_depth_prob=0.0)
 
 
 def _torchvision_stages(last_axis: bool) -> Stages:
@@ -98,7 +105,17 @@ def _timm_swin_v2(size: Size) -> nn.Module:
 
 
 def _torchvision_swin_v2(size: Size) -> nn.Module:
-    return importlib.import_module("torchvision.models").swin_v2_t(stochastic_depth_prob=0.0)
+    swin = importlib.import_module("torchvision.models.swin_transformer")
+    return swin.SwinTransformer(
+        [4, 4],
+        96,
+        [2, 2, 6, 2],
+        [3, 6, 12, 24],
+        [8, 8],
+        stochastic_depth_prob=0.0,
+        block=swin.SwinTransformerBlockV2,
+        downsample_layer=swin.PatchMergingV2,
+    )
 
 
 def _transformers_swin(size: Size) -> nn.Module:
@@ -135,6 +152,7 @@ PEERS: dict[str, tuple[Peer, ...]] = {
             swin.TRANSFORMERS_IN_MEMORY,
             out_norms=True,
             prefix="swin.",
+            norm_names="hidden_states_norms.stage{}",
         ),
     ),
     "swin_v2_tiny": (

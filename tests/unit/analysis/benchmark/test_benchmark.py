@@ -6,6 +6,7 @@ import pytest
 import torch
 from torchvision.models import SwinTransformer as TorchvisionSwin
 
+import mmvisattn.registry  # noqa: F401  (mmdet, a peer, imports mmcv.ops)
 from mmvisattn.analysis.benchmark import backbones, measure, peers, window_attention
 from mmvisattn.backbones.swin import SwinTransformer
 from mmvisattn.checkpoints.maps import swin
