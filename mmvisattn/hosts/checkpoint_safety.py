@@ -2,12 +2,13 @@
 
 Since torch 2.6 ``torch.load`` reads with ``weights_only=True`` and refuses every global that is not on its allow-list.
 MMEngine 0.10.7 calls ``torch.load`` bare, and its checkpoints name more than tensors: the training log is kept in
-``HistoryBuffer`` objects, which pickle as ``getattr(HistoryBuffer, 'mean')`` and NumPy arrays. So a checkpoint written
-by MMEngine can be neither loaded nor resumed by MMEngine.
+``HistoryBuffer`` objects, which pickle as ``getattr(HistoryBuffer, 'mean')`` and NumPy arrays, and a one-cycle schedule
+keeps its curve as ``getattr(OneCycleParamScheduler, '_annealing_cos')``. So a checkpoint written by MMEngine can be
+neither loaded nor resumed by MMEngine.
 
 :func:`install` adds exactly these globals to torch's list, and ``builtins.getattr`` only as
-:func:`history_buffer_method`, which hands out four statistics and nothing else. Switching ``weights_only`` off instead,
-or allowing the real ``getattr``, would let a checkpoint from the internet run any program.
+:func:`mmengine_method`, which hands out four statistics and two curves and nothing else. Switching ``weights_only``
+off instead, or allowing the real ``getattr``, would let a checkpoint from the internet run any program.
 
 The maintained fork ``onedl-mmengine`` tries the safe loader first and falls back to ``weights_only=False`` *by itself*
 when that fails: there this module makes the first try succeed, but it cannot stop the fork from running the code of a
@@ -19,6 +20,7 @@ from collections.abc import Callable
 import numpy
 import torch
 from mmengine.logging import HistoryBuffer
+from mmengine.optim import OneCycleParamScheduler
 
 try:
     from numpy._core.multiarray import _reconstruct, scalar
@@ -28,25 +30,27 @@ except ImportError:  # NumPy 1
 STATISTICS = ("mean", "max", "min", "current")  # what HistoryBuffer.__init__ stores in its pickled state
 
 
-def history_buffer_method(owner: type, name: str) -> Callable[..., object]:
-    """The stand-in for ``builtins.getattr`` inside a checkpoint: a statistic of ``HistoryBuffer``, nothing else.
+CURVES = ("_annealing_cos", "_annealing_linear")  # one of them is in the state of a one-cycle schedule
+METHODS: dict[type, tuple[str, ...]] = {HistoryBuffer: STATISTICS, OneCycleParamScheduler: CURVES}
+
+
+def mmengine_method(owner: type, name: str) -> Callable[..., object]:
+    """The stand-in for ``builtins.getattr`` inside a checkpoint: one of :data:`METHODS`, nothing else.
 
     Args:
         owner: The class the file asks for an attribute of.
         name: The attribute it asks for.
 
     Returns:
-        The function of ``HistoryBuffer`` with that name.
+        The function of that class with that name.
 
     Raises:
         ValueError: If the file asks for anything else.
     """
-    if owner is not HistoryBuffer or name not in STATISTICS:
-        raise ValueError(
-            f"the checkpoint asks for getattr({owner!r}, {name!r}), but only the statistics {', '.join(STATISTICS)} of "
-            "mmengine's HistoryBuffer are allowed."
-        )
-    return getattr(HistoryBuffer, name)
+    if not isinstance(owner, type) or name not in METHODS.get(owner, ()):
+        allowed = "; ".join(f"{', '.join(names)} of {each.__name__}" for each, names in METHODS.items())
+        raise ValueError(f"the checkpoint asks for getattr({owner!r}, {name!r}), but only {allowed} are allowed.")
+    return getattr(owner, name)
 
 
 def allowed_globals() -> list[object]:
@@ -64,7 +68,8 @@ def allowed_globals() -> list[object]:
     dtype_classes = dict.fromkeys(type(numpy.dtype(code)) for code in number_types)
     return [
         HistoryBuffer,
-        (history_buffer_method, "builtins.getattr"),
+        OneCycleParamScheduler,
+        (mmengine_method, "builtins.getattr"),
         numpy.ndarray,
         numpy.dtype,
         *renamed,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.logging import HistoryBuffer
+from mmengine.registry import PARAM_SCHEDULERS
 
 from mmvisattn.hosts import checkpoint_safety
 
@@ -113,10 +114,40 @@ def test_a_file_that_asks_for_more_is_refused(tmp_path, monkeypatch, attack):
 
 
 def test_the_stand_in_says_what_it_refused():
-    with pytest.raises(ValueError, match=r"asks for getattr\(<module 'os'.*'system'\), but only the statistics"):
-        checkpoint_safety.history_buffer_method(os, "system")
+    with pytest.raises(ValueError, match=r"asks for getattr\(<module 'os'.*'system'\), but only mean, max"):
+        checkpoint_safety.mmengine_method(os, "system")
     with pytest.raises(ValueError, match=r"asks for getattr\(<class '.*HistoryBuffer'>, 'update'\)"):
-        checkpoint_safety.history_buffer_method(HistoryBuffer, "update")
+        checkpoint_safety.mmengine_method(HistoryBuffer, "update")
+
+
+SCHEDULERS = {
+    "ConstantLR": {},
+    "CosineAnnealingLR": dict(T_max=4),
+    "CosineRestartLR": dict(periods=[2, 2], restart_weights=[1, 1], eta_min=0.0),
+    "ExponentialLR": dict(gamma=0.9),
+    "LinearLR": {},
+    "MultiStepLR": dict(milestones=[2]),
+    "OneCycleLR": dict(eta_max=0.1, total_steps=4),
+    "PolyLR": {},
+    "ReduceOnPlateauLR": dict(monitor="loss"),
+    "StepLR": dict(step_size=2),
+}
+
+
+def test_every_learning_rate_schedule_of_mmengine_is_tried():
+    registered = {name for name in PARAM_SCHEDULERS.module_dict if name.endswith("LR")}
+    assert registered - {"LinearInterpolationLR"} == set(SCHEDULERS)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_the_state_of_every_schedule_loads(name, tmp_path):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    state = PARAM_SCHEDULERS.build(dict(type=name, optimizer=optimizer, **SCHEDULERS[name])).state_dict()
+    torch.save({"param_schedulers": [state]}, tmp_path / "epoch_1.pth")
+    loaded = torch.load(tmp_path / "epoch_1.pth", weights_only=True)["param_schedulers"][0]
+    assert loaded.keys() == state.keys()
+    if "anneal_func" in state:
+        assert loaded["anneal_func"](0.0, 1.0, 0.5) == state["anneal_func"](0.0, 1.0, 0.5)
 
 
 def test_mmengine_itself_loads_with_the_registry_imported(mmengine_checkpoint):
