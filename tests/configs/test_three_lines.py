@@ -33,7 +33,7 @@ def stock_config_with_our_backbone(host, tmp_path):
 
 def test_block_starts_from_a_stock_config_and_imports_the_registry(host):
     block = block_after(f"three-lines-{host}")
-    assert re.search(rf"^_base_ = '{host}::\S+\.py'$", block, re.MULTILINE)
+    assert re.search(rf"^_base_ = ['\"]{host}::\S+\.py['\"]$", block, re.MULTILINE)
     assert "mmvisattn.registry" in block
 
 
