@@ -37,7 +37,6 @@ CANNOT_BUILD = (
     ("mmdet/bytetrack/*", "No such file", "its base is not where the config says"),
     ("mmdet/sort/*", "does not exist", "its base is not where the config says"),
     ("mmdet/cascade_rpn/*", "missing 1 required positional argument: 'num_classes'", "lacks an option"),
-    ("mmdet/clrnet/*", "is not on the expected device", "of the forks; mixes devices while it is built on meta"),
     ("mmdet/v3det/*", "unexpected keyword argument 'force_grad_on_level'", "has an option that FPN does not know"),
 )
 
