@@ -1,6 +1,6 @@
 """UPerNet, nano Swin, generated shapes: a segmentor that trains in minutes on two CPU cores.
 
-Expected: mIoU 0.94 on 100 held-out images, after 400 iterations.
+Expected: mIoU 0.88 on 100 held-out images after 160 of the 400 iterations, more at the end.
 
 Hardware: 2 CPU cores, some minutes; or any GPU.
 
