@@ -15,6 +15,7 @@ from mmvisattn.engine.contract import ContractError
 from mmvisattn.hosts import input_checks, precision
 from mmvisattn.hosts.config_file import read_config
 from mmvisattn.hosts.distributed import prepare_processes
+from mmvisattn.hosts.earlier_runs import forget_earlier_runs
 from mmvisattn.hosts.input_error import InputError
 from mmvisattn.hosts.prediction_outputs import save_predictions, show_predictions
 from mmvisattn.hosts.tta import enable_tta
@@ -50,6 +51,7 @@ def train(
     Raises:
         InputError: If the config, an option, a path or the data is faulty.
     """
+    forget_earlier_runs()
     cfg = read_config(config, cfg_options, work_dir, launcher)
     check_sections(cfg, "train")
     if amp:
@@ -102,6 +104,7 @@ def test(
     Raises:
         InputError: If the config, an option, a path or the data is faulty.
     """
+    forget_earlier_runs()
     cfg = read_config(config, cfg_options, work_dir, launcher)
     check_sections(cfg, "test")
     check_checkpoint(checkpoint, "checkpoint")

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from mmengine.utils import ManagerMixin
 
 from mmvisattn.datasets.shapes import make_shapes
 
@@ -41,15 +40,3 @@ def data_options():
         return chosen
 
     return options
-
-
-def with_subclasses(kind):
-    return [kind, *(inner for subclass in kind.__subclasses__() for inner in with_subclasses(subclass))]
-
-
-@pytest.fixture(autouse=True)
-def no_runner_left_behind():
-    """A runner sets the scope, logger, message hub and visualizer of the process; none may reach the next test."""
-    yield
-    for kind in with_subclasses(ManagerMixin):
-        kind._instance_dict.clear()

@@ -134,6 +134,18 @@ def test_amp_on_the_cpu_is_bfloat16_and_says_so(tiny_configs, data_options, gene
     assert all(p.dtype == torch.float32 and p.isfinite().all() for p in runner.model.parameters())
 
 
+def test_a_second_run_of_the_process_leaves_the_log_of_the_first_alone(
+    tiny_configs, data_options, generated_shapes, tmp_path
+):
+    options = {**data_options("mmseg", generated_shapes), "train_cfg.max_iters": 1}
+    options |= {"val_cfg": None, "val_dataloader": None, "val_evaluator": None}
+    train(tiny_configs["mmseg"], work_dir=str(tmp_path / "first"), cfg_options=options)
+    (log,) = (tmp_path / "first").glob("*/*.log")
+    before = log.read_text()
+    train(tiny_configs["mmseg"], work_dir=str(tmp_path / "second"), resume="auto", cfg_options=options)
+    assert log.read_text() == before
+
+
 def test_resume_auto_continues_or_says_that_it_starts_anew(
     tiny_configs, data_options, generated_shapes, tmp_path, capfd
 ):
