@@ -8,17 +8,14 @@ Several processes: tools/dist_test.sh.
 """
 
 import argparse
-import os
-import sys
 
-from mmengine.config import DictAction
-
-from mmvisattn.hosts.launch import USER_ERRORS, test
+from mmvisattn.hosts import command_line
+from mmvisattn.hosts.launch import test
 
 
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Test a detector or a segmentor.")
+def main() -> None:
+    """Test as the command line says."""
+    parser = argparse.ArgumentParser(prog="tools/test.py", description="Test a detector or a segmentor.")
     parser.add_argument("config", help="config file; its default_scope, 'mmdet' or 'mmseg', chooses the host")
     parser.add_argument("checkpoint", help="checkpoint file or address")
     parser.add_argument("--work-dir", help="folder for the log and the scores (default: work_dirs/<config name>)")
@@ -32,26 +29,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--wait-time", type=float, default=2.0, help="how long --show shows an image, in seconds")
     parser.add_argument("--tta", action="store_true", help="merge the predictions on the image and its mirror image")
-    parser.add_argument(
-        "--cfg-options",
-        nargs="+",
-        action=DictAction,
-        metavar="KEY=VALUE",
-        help='change values of the config: model.backbone.with_cp=True key="[a,b]" key="[(a,b),(c,d)]"',
-    )
-    parser.add_argument("--launcher", choices=["none", "pytorch", "slurm", "mpi"], default="none")
-    parser.add_argument("--local_rank", "--local-rank", type=int, default=0, help="set by torch.distributed.launch")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Test as the command line says."""
-    arguments = vars(parse_arguments())
-    os.environ.setdefault("LOCAL_RANK", str(arguments.pop("local_rank")))
-    try:
-        test(**arguments)
-    except USER_ERRORS as error:
-        sys.exit(f"tools/test.py: error: {error}")
+    command_line.run(parser, test)
 
 
 if __name__ == "__main__":

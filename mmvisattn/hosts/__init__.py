@@ -7,6 +7,7 @@ mmcv_ops                stands in for mmcv's compiled operators where they are m
 checkpoint_safety       lets torch's safe loader read MMEngine checkpoints
 scoped_bases            ``mmseg::`` bases on the maintained fork
 launch                  ``train`` and ``test``, for both hosts, on CPU and GPU; the next rows serve it
+command_line            what ``tools/train.py`` and ``tools/test.py`` share
 earlier_runs            lets nothing of a process's earlier run reach the next
 config_file             reads a config and the command-line options laid over it
 precision               ``--amp``

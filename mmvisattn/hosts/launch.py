@@ -11,7 +11,6 @@ from mmengine.logging import print_log
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner, find_latest_checkpoint
 
-from mmvisattn.engine.contract import ContractError
 from mmvisattn.hosts import input_checks, precision
 from mmvisattn.hosts.config_file import read_config
 from mmvisattn.hosts.distributed import prepare_processes
@@ -21,7 +20,6 @@ from mmvisattn.hosts.prediction_outputs import save_predictions, show_prediction
 from mmvisattn.hosts.tta import enable_tta
 
 CHECKS = ("ChannelContractHook", "LabelCheck")  # hooks every run gets
-USER_ERRORS = (InputError, ContractError)  # what the command lines print without a traceback
 
 
 def train(
