@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,8 @@ def python(wheel, tmp_path_factory):
     purelib = Path(
         run(interpreter, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).stdout.strip()
     )
-    (purelib / "base_environment.pth").write_text(sysconfig.get_path("purelib"))
+    seen = [path for path in sys.path if path.endswith("site-packages")]  # of an environment layered on another, both
+    (purelib / "base_environment.pth").write_text("\n".join(seen))
     install = ["-m", "pip", "--python", interpreter, "install", "--quiet", "--no-deps", "--no-index", wheel]
     run(sys.executable, *install, cwd=folder)
     return interpreter
