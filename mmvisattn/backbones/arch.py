@@ -19,7 +19,7 @@ def resolve_arch(arch: str | Mapping[str, Any] | ArchT, archs: Mapping[str, Arch
 
     Raises:
         ValueError: If the name is unknown.
-        TypeError: If ``arch`` is none of these, or a field of the mapping is unknown or missing.
+        TypeError: If ``arch`` is none of these, or a field of the mapping is unknown, missing or of another type.
     """
     arch_type = type(next(iter(archs.values())))
     if isinstance(arch, arch_type):
@@ -30,6 +30,8 @@ def resolve_arch(arch: str | Mapping[str, Any] | ArchT, archs: Mapping[str, Arch
         return archs[arch]
     if not isinstance(arch, Mapping):
         raise TypeError(f"arch must be one of {list(archs)} or a dict, got {arch!r}")
+    if "embed_dim" in arch and "embed_dims" in arch:
+        raise TypeError("embed_dims and embed_dim are two names of one field of arch, give only one of them")
     values = {"embed_dim" if name == "embed_dims" else name: value for name, value in arch.items()}
     fields = {field.name: field for field in dataclasses.fields(arch_type)}  # type: ignore[arg-type]
     for name in values:

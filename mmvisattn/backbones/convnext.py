@@ -6,6 +6,7 @@ Masked Autoencoders", CVPR 2023, arXiv:2301.00808. Official code: https://github
 (MIT); its ImageNet weights are under CC BY-NC 4.0.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from mmvisattn.layers.norm import build_norm
 from mmvisattn.layers.stage import Stage
 from mmvisattn.layers.strided_conv import ConvStem, StridedConv
 from mmvisattn.layers.token_mixers.depthwise_conv import DepthwiseConv
+from mmvisattn.ops.validation import check_count
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class ConvNeXtArch:
     patch_size: int = 4
 
     def __post_init__(self) -> None:
-        per_stage("depths", self.depths, stages=4)
-        per_stage("channels", self.channels, stages=4)
-        per_stage("patch_size", (self.patch_size,))
+        object.__setattr__(self, "depths", per_stage("depths", self.depths, stages=4))
+        object.__setattr__(self, "channels", per_stage("channels", self.channels, stages=4))
+        check_count("patch_size", self.patch_size)
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -177,7 +179,7 @@ class ConvNeXt(Backbone):
 
     Raises:
         ValueError: If an option has a value that is not allowed.
-        TypeError: If an option is unknown. The hosts' names for options are known, see ``PORTED`` in this file.
+        TypeError: If an option is unknown or of another type. The hosts' option names are known, see ``PORTED`` here.
 
     Example:
         >>> nano = dict(depths=(1, 1, 1, 1), channels=(8, 16, 24, 32))
@@ -188,7 +190,7 @@ class ConvNeXt(Backbone):
 
     archs = CONVNEXT_ARCHS
 
-    @accepts_host_options(PORTED, CONVNEXT_ARCHS)
+    @accepts_host_options(PORTED)
     def __init__(
         self,
         arch: str | Mapping[str, Any] | ConvNeXtArch = "tiny",
@@ -213,8 +215,8 @@ class ConvNeXt(Backbone):
             norm_eval=norm_eval,
             init_cfg=init_cfg,
         )
-        if layer_scale_init_value < 0:
-            raise ValueError(f"layer_scale_init_value must be at least 0, got {layer_scale_init_value}")
+        if not 0 <= layer_scale_init_value < math.inf:
+            raise ValueError(f"layer_scale_init_value must be at least 0 and finite, got {layer_scale_init_value}")
         norm = partial(build_norm, norm_cfg)
         self.patch_embed = ConvStem(in_channels, self.dims[0], arch.patch_size, norm(self.dims[0]))
         self.stages = nn.ModuleList()
@@ -291,7 +293,7 @@ class ConvNeXtV2(ConvNeXt):
 
     Raises:
         ValueError: If an option has a value that is not allowed.
-        TypeError: If an option is unknown.
+        TypeError: If an option is unknown or of another type.
 
     Example:
         >>> backbone = ConvNeXtV2(dict(depths=(1, 1, 1, 1), channels=(8, 8, 8, 8)))
@@ -302,7 +304,7 @@ class ConvNeXtV2(ConvNeXt):
     archs = CONVNEXT_V2_ARCHS
 
     def __init__(self, arch: str | Mapping[str, Any] | ConvNeXtArch = "tiny", **options: Any) -> None:
-        if not options.setdefault("use_grn", True):
-            raise ValueError("use_grn must be True in ConvNeXtV2, got False; use ConvNeXt")
+        if options.setdefault("use_grn", True) is not True:
+            raise ValueError(f"use_grn must be True in ConvNeXtV2, got {options['use_grn']!r}; use ConvNeXt")
         options.setdefault("layer_scale_init_value", 0.0)
         super().__init__(arch, **options)

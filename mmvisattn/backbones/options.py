@@ -12,6 +12,7 @@ from typing import Any
 
 from mmvisattn.backbones.arch import resolve_arch
 from mmvisattn.backbones.suggest import did_you_mean
+from mmvisattn.layers.config_types import check_types
 
 Constructor = Callable[..., None]
 
@@ -59,16 +60,17 @@ class Only:
 Ported = Mapping[str, IntoArch | Becomes | Only]
 
 
-def accepts_host_options(ported: Ported, archs: Mapping[str, Any]) -> Callable[[Constructor], Constructor]:
+def accepts_host_options(ported: Ported) -> Callable[[Constructor], Constructor]:
     """Let a backbone's constructor take the option names in ``ported`` beside its own.
 
     Args:
-        ported: Host option names and what becomes of them.
-        archs: Architectures by name. :class:`IntoArch` options change fields of the one that ``arch`` names.
+        ported: Host option names and what becomes of them. :class:`IntoArch` options change fields of the architecture
+            that ``arch`` names in the ``archs`` of the class.
 
     Returns:
         A decorator for ``__init__``. The decorated constructor raises ``TypeError`` for an unknown option or one
-        given under two names, and ``ValueError`` for a value that is not possible here.
+        given under two names or with a value of another type, and ``ValueError`` for a value that is not possible
+        here.
     """
 
     def decorate(init: Constructor) -> Constructor:
@@ -92,8 +94,9 @@ def accepts_host_options(ported: Ported, archs: Mapping[str, Any]) -> Callable[[
                 else:
                     _check_only(name, value, rule)
             if arch_fields:
-                arch = resolve_arch(given.get("arch", signature.parameters["arch"].default), archs)
+                arch = resolve_arch(given.get("arch", signature.parameters["arch"].default), type(self).archs)
                 given["arch"] = dataclasses.replace(arch, **arch_fields)
+            check_types({name: value for name, value in given.items() if name != "arch"}, init)  # arch: resolve_arch
             init(**given)
 
         return init_with_host_options
@@ -111,10 +114,26 @@ def _find_rule(
     return ported[name]
 
 
+def one_of(meanings: Mapping[Any, Any]) -> Callable[[Any], Any]:
+    """Return the translation of a host's values into ours that a table gives.
+
+    Example:
+        >>> one_of({True: "pad", False: "shrink"})(False)
+        'shrink'
+    """
+
+    def translate(value: Any) -> Any:
+        if value not in list(meanings):  # a list, since values of a config need not be hashable
+            raise ValueError(f"it must be {' or '.join(map(repr, meanings))}")
+        return meanings[value]
+
+    return translate
+
+
 def _translate(name: str, value: Any, rule: IntoArch | Becomes) -> Any:
     try:
         return rule.translate(value)
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{name} cannot be {value!r}: {error}") from None
 
 

@@ -1,18 +1,19 @@
 """What both versions of Swin Transformer share: sizes, the hosts' option names, and the way through the backbone."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from mmvisattn.backbones.arch import per_stage
 from mmvisattn.backbones.base import Backbone
-from mmvisattn.backbones.options import Becomes, IntoArch, Only, Ported
-from mmvisattn.layers.config_types import check_choice
+from mmvisattn.backbones.options import Becomes, IntoArch, Only, Ported, one_of
+from mmvisattn.layers.config_types import check_types
 from mmvisattn.layers.position import add_position_embedding
-from mmvisattn.ops.validation import as_pair
+from mmvisattn.ops.validation import as_pair, check_count
 
 Position = Literal["relative", "absolute", "relative+absolute", "none"]
 
@@ -31,8 +32,9 @@ class SwinArch:
         patch_norm: Whether the patch embedding and the patch mergings normalise.
 
     Raises:
-        ValueError: If ``depths`` and ``num_heads`` are not positive integers, one per stage, or the heads of a stage
-            do not divide its channels.
+        ValueError: If ``depths`` and ``num_heads`` are not positive integers, one per stage, the heads of a stage do
+            not divide its channels, or another number is too small.
+        TypeError: If a field has another type.
     """
 
     embed_dim: int
@@ -46,6 +48,11 @@ class SwinArch:
     def __post_init__(self) -> None:
         object.__setattr__(self, "depths", per_stage("depths", self.depths))
         object.__setattr__(self, "num_heads", per_stage("num_heads", self.num_heads, len(self.depths)))
+        check_types(vars(self), type(self))
+        check_count("embed_dim", self.embed_dim)
+        check_count("patch_size", self.patch_size)
+        if not 1 <= self.mlp_ratio * self.embed_dim < math.inf:
+            raise ValueError(f"mlp_ratio must give an MLP at least one hidden channel, got {self.mlp_ratio}")
         if any(dim % heads for dim, heads in zip(self.dims, self.num_heads, strict=True)):
             raise ValueError(f"num_heads must divide the channels {self.dims} of the stages, got {self.num_heads}")
 
@@ -61,10 +68,10 @@ class SwinArch:
 
 
 def _patch_size_from_strides(strides: Sequence[int]) -> int:
-    patch_size, *steps = strides
-    if any(step != 2 for step in steps):
-        raise ValueError("every stride after the first must be 2")
-    return int(patch_size)
+    match strides:
+        case [int(patch_size), *steps] if all(step == 2 for step in steps):
+            return patch_size
+    raise ValueError("it must be the side of a patch, then 2 for every further stage")
 
 
 # Options of Swin in MMDetection, MMSegmentation and MMPretrain that go by another name here.
@@ -77,8 +84,8 @@ SHIFTED_WINDOW_OPTIONS: Ported = {
     "qkv_bias": IntoArch("qkv_bias"),
     "patch_norm": IntoArch("patch_norm"),
     "img_size": Becomes("pretrain_img_size"),
-    "use_abs_pos_embed": Becomes("position", {True: "relative+absolute", False: "relative"}.__getitem__),
-    "pad_small_map": Becomes("small_map", {True: "pad", False: "shrink"}.__getitem__),
+    "use_abs_pos_embed": Becomes("position", one_of({True: "relative+absolute", False: "relative"})),
+    "pad_small_map": Becomes("small_map", one_of({True: "pad", False: "shrink"})),
     "convert_weights": Only((True, False)),
     "qk_scale": Only((None,)),
     "strides": IntoArch("patch_size", _patch_size_from_strides),
@@ -107,12 +114,11 @@ class ShiftedWindowBackbone(Backbone):
             arch: Sizes of the backbone.
 
         Raises:
-            ValueError: If ``position`` is unknown, or ``pretrain_img_size`` is smaller than a patch.
+            ValueError: If ``pretrain_img_size`` is smaller than a patch.
         """
-        check_choice("position", position, get_args(Position))
+        height, width = as_pair("pretrain_img_size", pretrain_img_size, minimum=arch.patch_size)
         if "absolute" not in position:
             return None
-        height, width = as_pair("pretrain_img_size", pretrain_img_size, minimum=arch.patch_size)
         return nn.Parameter(torch.zeros(1, arch.embed_dim, height // arch.patch_size, width // arch.patch_size))
 
     def reset_parameters(self) -> None:

@@ -75,7 +75,7 @@ class SwinTransformer(ShiftedWindowBackbone):
 
     Raises:
         ValueError: If an option has a value that is not allowed.
-        TypeError: If an option is unknown. The hosts' names for options are known, see ``PORTED`` in this file.
+        TypeError: If an option is unknown or of another type. The hosts' option names are known, see ``PORTED`` here.
 
     Example:
         >>> import torch
@@ -90,7 +90,7 @@ class SwinTransformer(ShiftedWindowBackbone):
     archs = SWIN_ARCHS
     no_decay_words = ("relative_position_bias_table", "absolute_pos_embed")
 
-    @accepts_host_options(PORTED, SWIN_ARCHS)
+    @accepts_host_options(PORTED)
     def __init__(
         self,
         arch: str | Mapping[str, Any] | SwinArch = "tiny",
@@ -109,7 +109,7 @@ class SwinTransformer(ShiftedWindowBackbone):
         impl: Impl = "auto",
         init_cfg: InitConfig = None,
     ) -> None:
-        arch = resolve_arch(arch, SWIN_ARCHS)
+        arch = resolve_arch(arch, self.archs)
         super().__init__(
             dims=arch.dims,
             strides=arch.strides,

@@ -151,7 +151,7 @@ class SwinTransformerV2(ShiftedWindowBackbone):
 
     Raises:
         ValueError: If an option has a value that is not allowed.
-        TypeError: If an option is unknown. The hosts' names for options are known, see ``PORTED`` in this file.
+        TypeError: If an option is unknown or of another type. The hosts' option names are known, see ``PORTED`` here.
 
     Example:
         >>> import torch
@@ -164,7 +164,7 @@ class SwinTransformerV2(ShiftedWindowBackbone):
     archs = SWIN_V2_ARCHS
     no_decay_words = ("cpb_mlp", "logit_scale", "absolute_pos_embed")
 
-    @accepts_host_options(PORTED, SWIN_V2_ARCHS)
+    @accepts_host_options(PORTED)
     def __init__(
         self,
         arch: str | Mapping[str, Any] | SwinV2Arch = "tiny",
@@ -184,7 +184,7 @@ class SwinTransformerV2(ShiftedWindowBackbone):
         impl: Impl = "auto",
         init_cfg: InitConfig = None,
     ) -> None:
-        arch = resolve_arch(arch, SWIN_V2_ARCHS)
+        arch = resolve_arch(arch, self.archs)
         super().__init__(
             dims=arch.dims,
             strides=arch.strides,

@@ -46,10 +46,15 @@ def drop_path_rates(last_rate: float, depths: Sequence[int]) -> list[list[float]
     Returns:
         One list of rates per stage.
 
+    Raises:
+        ValueError: If ``last_rate`` is not in [0, 1).
+
     Example:
         >>> drop_path_rates(0.2, (1, 2))
         [[0.0], [0.1, 0.2]]
     """
+    if not 0 <= last_rate < 1:
+        raise ValueError(f"drop_path_rate must be in [0, 1), got {last_rate}")
     steps = max(sum(depths) - 1, 1)
     rates = iter([last_rate * block / steps for block in range(sum(depths))])
     return [[next(rates) for _ in range(depth)] for depth in depths]

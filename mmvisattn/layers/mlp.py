@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mmvisattn.layers.config_types import find_host_type, split_config
+from mmvisattn.layers.config_types import build_layer, find_host_type, split_config
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "GELU": nn.GELU,
@@ -24,7 +24,7 @@ def build_activation(act_cfg: Mapping[str, Any]) -> nn.Module:
             mmengine's registry.
 
     Raises:
-        TypeError: If ``act_cfg`` is not a dict with a ``type``.
+        TypeError: If ``act_cfg`` is not a dict with a ``type``, or the layer has no such option.
         ValueError: If the type is unknown.
 
     Example:
@@ -33,7 +33,7 @@ def build_activation(act_cfg: Mapping[str, Any]) -> nn.Module:
     """
     name, options = split_config("act_cfg", act_cfg)
     layer = ACTIVATIONS.get(name) or find_host_type("act_cfg", name, ACTIVATIONS)
-    return layer(**options)
+    return build_layer("act_cfg", act_cfg, layer, **options)
 
 
 class Mlp(nn.Module):

@@ -1,11 +1,12 @@
 """Normalisation layers for (B, H, W, C) maps, built from a host's ``norm_cfg``."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
-from mmvisattn.layers.config_types import find_host_type, split_config
+from mmvisattn.layers.config_types import build_layer, find_host_type, split_config
 
 CHANNELS_FIRST_NORMS: dict[str, type[nn.Module]] = {
     "BN": nn.BatchNorm2d,
@@ -47,8 +48,8 @@ def build_norm(norm_cfg: Mapping[str, Any], channels: int) -> nn.Module:
         channels: Number of channels.
 
     Raises:
-        TypeError: If ``norm_cfg`` is not a dict with a ``type``.
-        ValueError: If the type is unknown, or ``GN`` comes without ``num_groups``.
+        TypeError: If ``norm_cfg`` is not a dict with a ``type``, or the layer has no such option.
+        ValueError: If the type is unknown, ``GN`` comes without ``num_groups``, or the layer refuses a value.
 
     Example:
         >>> build_norm(dict(type="LN", eps=1e-6), 96)
@@ -56,15 +57,15 @@ def build_norm(norm_cfg: Mapping[str, Any], channels: int) -> nn.Module:
     """
     name, options = split_config("norm_cfg", norm_cfg)
     requires_grad = options.pop("requires_grad", True)
-    norm: nn.Module
+    build = partial(build_layer, "norm_cfg", norm_cfg)
     if name in LAST_AXIS_NORMS:
-        norm = nn.LayerNorm(channels, **options)
+        norm = build(nn.LayerNorm, channels, **options)
     elif name == "GN":
         if "num_groups" not in options:
             raise ValueError(f"norm_cfg of type 'GN' must give num_groups, got {dict(norm_cfg)!r}")
-        norm = ChannelsLast(nn.GroupNorm(num_channels=channels, **options))
+        norm = ChannelsLast(build(nn.GroupNorm, num_channels=channels, **options))
     else:
         known = {**CHANNELS_FIRST_NORMS, **dict.fromkeys(LAST_AXIS_NORMS)}
         layer = CHANNELS_FIRST_NORMS.get(name) or find_host_type("norm_cfg", name, known)
-        norm = ChannelsLast(layer(channels, **options))
+        norm = ChannelsLast(build(layer, channels, **options))
     return norm.requires_grad_(requires_grad)

@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mmvisattn.ops.precision import autocast_is_on
+from mmvisattn.ops.validation import check_count
 
 
 class PatchEmbed(nn.Module):
@@ -22,7 +23,7 @@ class PatchEmbed(nn.Module):
     def __init__(self, in_channels: int, embed_dim: int, patch_size: int, norm: nn.Module) -> None:
         super().__init__()
         self.patch_size = patch_size
-        self.proj = nn.Conv2d(in_channels, embed_dim, kernel_size=patch_size, stride=patch_size)
+        self.proj = patch_projection(in_channels, embed_dim, patch_size)
         self.norm = norm
 
     def forward(self, image: Tensor) -> Tensor:
@@ -38,6 +39,18 @@ class PatchEmbed(nn.Module):
         image = F.pad(image, (0, self.patch_size - 1, 0, self.patch_size - 1))
         tokens: Tensor = self.norm(self.proj(image).permute(0, 2, 3, 1).contiguous())
         return tokens
+
+
+def patch_projection(in_channels: int, embed_dim: int, patch_size: int) -> nn.Conv2d:
+    """Return the convolution that maps every patch of an image to ``embed_dim`` channels.
+
+    Raises:
+        ValueError: If a number is not a positive integer.
+    """
+    check_count("in_channels", in_channels)
+    check_count("embed_dim", embed_dim)
+    check_count("patch_size", patch_size)
+    return nn.Conv2d(in_channels, embed_dim, kernel_size=patch_size, stride=patch_size)
 
 
 def check_image(image: Tensor, proj: nn.Conv2d) -> None:

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mmvisattn.layers.patch_embed import check_image
+from mmvisattn.layers.patch_embed import check_image, patch_projection
 
 
 class StridedConv(nn.Module):
@@ -42,7 +42,7 @@ class ConvStem(nn.Module):
 
     def __init__(self, in_channels: int, dim: int, patch_size: int, norm: nn.Module) -> None:
         super().__init__()
-        self.proj = nn.Conv2d(in_channels, dim, kernel_size=patch_size, stride=patch_size)
+        self.proj = patch_projection(in_channels, dim, patch_size)
         self.norm = norm
 
     def forward(self, image: Tensor) -> Tensor:

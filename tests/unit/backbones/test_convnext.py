@@ -322,7 +322,7 @@ def test_compiles_for_changing_sizes(version):
         (ConvNeXtV2, dict(use_grn=False), ValueError, "use_grn must be True in ConvNeXtV2"),
         (ConvNeXt, dict(arch=dict(depths=(1, 1), channels=(8, 8))), ValueError, "depths must be 4 positive integers"),
         (ConvNeXt, dict(gap_before_final_norm=True), ValueError, "gap_before_final_norm must be False, got True"),
-        (ConvNeXt, dict(drop_path_rate=1.0), ValueError, "drop path rate"),
+        (ConvNeXt, dict(drop_path_rate=1.0), ValueError, "drop_path_rate must be in"),
         (ConvNeXt, dict(pretrained="convnext.pth"), ValueError, "init_cfg=dict"),
     ],
 )

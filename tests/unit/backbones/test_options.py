@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import pytest
 
 from mmvisattn.backbones.arch import per_stage, resolve_arch
-from mmvisattn.backbones.options import Becomes, IntoArch, Only, accepts_host_options
+from mmvisattn.backbones.options import Becomes, IntoArch, Only, accepts_host_options, one_of
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Arch:
 ARCHS = {"tiny": Arch(8), "base_plus": Arch(16)}
 PORTED = {
     "embed_dims": IntoArch("embed_dim"),
-    "pad_small_map": Becomes("small_map", {True: "pad", False: "shrink"}.__getitem__),
+    "pad_small_map": Becomes("small_map", one_of({True: "pad", False: "shrink"})),
     "qk_scale": Only((None,)),
     "pool": Only(((4, 2),), instead="change depth of arch"),
     "hidden": IntoArch("embed_dim", lambda value: value // 2),
@@ -23,7 +23,9 @@ PORTED = {
 
 
 class Backbone:
-    @accepts_host_options(PORTED, ARCHS)
+    archs = ARCHS
+
+    @accepts_host_options(PORTED)
     def __init__(self, arch="tiny", drop_path_rate=0.1, small_map="pad"):
         self.arch = resolve_arch(arch, ARCHS)
         self.drop_path_rate = drop_path_rate
@@ -63,11 +65,12 @@ def test_two_host_options_for_one_field_must_agree():
         (dict(xyz=8), TypeError, r"no option 'xyz'; the options are \['arch', 'drop_path_rate', 'small_map'\]"),
         (dict(qk_scale=0.5), ValueError, "qk_scale must be None, got 0.5"),
         (dict(pool=[2, 2]), ValueError, r"pool must be \(4, 2\), got \[2, 2\]; change depth of arch"),
-        (dict(pad_small_map="no"), ValueError, "pad_small_map cannot be 'no'"),
+        (dict(pad_small_map="no"), ValueError, "pad_small_map cannot be 'no': it must be True or False"),
         (dict(pad_small_map=True, small_map="pad"), TypeError, "pad_small_map and small_map are two names"),
         (dict(arch="tinny"), ValueError, "arch must be one of .*'tiny'.*got 'tinny'; did you mean 'tiny'"),
         (dict(arch=3), TypeError, "arch must be one of .*'tiny'.* or a dict, got 3"),
         (dict(arch=dict(embed_dim=8, depht=1)), TypeError, "arch has no field 'depht'.*did you mean 'depth'"),
+        (dict(arch=dict(embed_dim=8, embed_dims=8)), TypeError, "two names of one field of arch"),
         (dict(arch=dict(depth=1)), TypeError, "arch must have the field 'embed_dim'"),
     ],
 )

@@ -345,7 +345,7 @@ def test_training_in_low_precision_follows_float32():
         (dict(arch=dict(NANO, extra_norm_every_n_blocks=-1)), ValueError, "extra_norm_every_n_blocks must be at least"),
         (dict(window_size=0), ValueError, "window_size"),
         (dict(window_size=(8, 8, 8)), ValueError, r"window_size must be a number, \(rows, columns\), or 4 of these"),
-        (dict(window_size=8.0), ValueError, "window_size must be"),
+        (dict(window_size=8.0), TypeError, "window_size must be"),
         (dict(pretrained_window_sizes=(12, 6)), ValueError, "pretrained_window_sizes must be a number >= 0, or 4"),
         (dict(pretrained_window_sizes=-1), ValueError, "pretrained_window_sizes must be"),
         (dict(stage_cfgs=dict(block_cfgs={})), ValueError, "stage_cfgs must be {}.*give window_size"),

@@ -20,3 +20,9 @@ def test_arguments_of_the_activation():
 def test_unknown_activation():
     with pytest.raises(ValueError, match="act_cfg has type 'GLU2'.*'GELU'"):
         build_activation(dict(type="GLU2"))
+
+
+def test_options_that_the_activation_refuses():
+    for options in (dict(approximat="tanh"), dict(approximate=True)):
+        with pytest.raises(TypeError, match="act_cfg cannot be .*'GELU'.*approximat"):
+            build_activation(dict(type="GELU", **options))

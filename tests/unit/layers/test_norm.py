@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -78,3 +80,17 @@ def test_unknown_type():
 def test_group_norm_needs_groups():
     with pytest.raises(ValueError, match="num_groups"):
         build_norm(dict(type="GN"), 8)
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (dict(type="LN", epsilon=1e-6), TypeError),
+        (dict(type="LN", eps="1e-6"), TypeError),  # what YAML makes of 1e-6
+        (dict(type="GN", num_groups=3), ValueError),
+        (dict(type="BN", affine="no"), TypeError),
+    ],
+)
+def test_options_that_the_layer_refuses(config, error):
+    with pytest.raises(error, match=re.escape(f"norm_cfg cannot be {config!r}: ")):
+        build_norm(config, 8)
