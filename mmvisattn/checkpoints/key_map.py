@@ -83,16 +83,23 @@ class Rename:
 
         Args:
             pieces: Tensors of the source side; None for unnamed pieces.
+
+        Raises:
+            ValueError: If pieces differ in shape, the whole cannot be split, or its layout is not what the rule says.
         """
         given = next(piece for piece in pieces if piece is not None)
         whole = given
+        if shapes := {tuple(piece.shape) for piece in pieces if piece is not None and piece.shape != given.shape}:
+            raise ValueError(f"cannot join pieces of the shapes {tuple(given.shape)} and {shapes.pop()}")
         if len(pieces) > 1:
+            if given.ndim == 0:
+                raise ValueError("cannot join single numbers")
             whole = torch.cat([torch.zeros_like(given) if piece is None else piece for piece in pieces])
         if self.transform is not None:
             whole = self.transform.forward(whole)
         if len(self.targets) == 1:
             return [whole]
-        if whole.shape[0] % len(self.targets):
+        if whole.ndim == 0 or whole.shape[0] % len(self.targets):
             raise ValueError(f"cannot split {tuple(whole.shape)} into {len(self.targets)} equal pieces")
         return list(whole.chunk(len(self.targets)))
 

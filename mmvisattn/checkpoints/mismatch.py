@@ -49,6 +49,10 @@ def explain_mismatch(
             )
         if not tensors[name].isfinite().all():
             return f"'{name}' holds values in the checkpoint that are not finite"
+    for name in sorted(set(optional) & (expected.keys() - tensors.keys())):
+        module = name.rpartition(".")[0]
+        if given := [other for other in tensors.keys() & expected.keys() if other.rpartition(".")[0] == module]:
+            return f"the checkpoint has '{given[0]}' but not '{name}'"
     if missing := sorted(expected.keys() - tensors.keys() - set(optional)):
         return f"the checkpoint lacks {len(missing)} of the model's parameters: {_some(missing)}"
     if surplus := sorted(tensors.keys() - expected.keys() - set(optional)):
@@ -60,7 +64,8 @@ def _sizes(names: Mapping[str, Tensor]) -> tuple[tuple[int, ...], int | None]:
     blocks = {(int(found[1]), int(found[2])) for name in names if (found := _BLOCK.match(name))}
     stages = sorted({stage for stage, _ in blocks})
     depths = tuple(sum(1 for stage, _ in blocks if stage == wanted) for wanted in stages)
-    return depths, names[_FIRST_PARAMETER].shape[0] if _FIRST_PARAMETER in names else None
+    first = names.get(_FIRST_PARAMETER)
+    return depths, None if first is None or first.ndim == 0 else first.shape[0]
 
 
 def _sizes_of_arch(arch: Any) -> tuple[tuple[int, ...], int | None]:

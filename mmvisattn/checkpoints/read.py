@@ -8,7 +8,6 @@ is answered with empty stand-ins, since only the tensors matter here. Any other 
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import zipfile
 from collections import OrderedDict
@@ -102,6 +101,7 @@ def read_checkpoint(checkpoint: str, map_location: str | torch.device = "cpu") -
 
     Raises:
         FileNotFoundError: If there is no such file.
+        OSError: If the download fails.
         ValueError: If the file cannot be read as weights.
     """
     path = _local(checkpoint)
@@ -124,7 +124,10 @@ def _local(checkpoint: str) -> str:
         path = os.path.join(folder, os.path.basename(address.path))
         if not os.path.exists(path):
             os.makedirs(folder, exist_ok=True)
-            torch.hub.download_url_to_file(checkpoint, path)
+            try:
+                torch.hub.download_url_to_file(checkpoint, path)
+            except OSError as error:
+                raise OSError(f"checkpoint='{checkpoint}' could not be downloaded: {error}") from error
         return path
     path = os.path.expanduser(checkpoint)
     if not os.path.isfile(path):
@@ -139,17 +142,21 @@ def _is_safetensors(path: str) -> bool:
 
 def _read_safetensors(path: str, map_location: str | torch.device) -> dict[str, Any]:
     try:
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError as error:
         raise ImportError(f"'{path}' is a safetensors file: run `pip install safetensors` to read it") from error
-    return load_file(path, device=str(map_location))
+    try:
+        return load_file(path, device=str(map_location))
+    except SafetensorError as error:
+        raise ValueError(f"'{path}' is not a whole file of safetensors: {error}") from error
 
 
 def _read_torch(path: str, map_location: str | torch.device) -> Mapping[Any, Any]:
     try:
         with _only_stand_ins():
             content = torch.load(path, map_location=map_location, weights_only=True, mmap=zipfile.is_zipfile(path))
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+    except Exception as error:  # a damaged file can end in any of them
         refused = re.search(r"GLOBAL ([\w.]+)", str(error))
         if refused is None:
             raise ValueError(

@@ -21,7 +21,8 @@ def fit_positions(tensors: dict[str, Tensor], model: nn.Module) -> tuple[dict[st
         The tensors, with position tensors resized where the sizes differ, and the names of those.
 
     Raises:
-        ValueError: If a relative position bias table of a window that is not square would have to be resized.
+        ValueError: If what would have to be resized is not a position tensor, or a relative position bias table of a
+            window that is not square.
     """
     expected = model.state_dict()
     fitted, resized = dict(tensors), []
@@ -33,6 +34,8 @@ def fit_positions(tensors: dict[str, Tensor], model: nn.Module) -> tuple[dict[st
             rows, columns = cast("tuple[int, int]", model.get_submodule(module).window_size)
             fitted[name] = resize_bias_table(tensor, (rows, columns))
         elif leaf == "absolute_pos_embed":
+            if tensor.ndim != 4 or 0 in tensor.shape:
+                raise ValueError(f"expected a position embedding, (1, C, H, W), but got {tuple(tensor.shape)}")
             rows, columns = expected[name].shape[2:]
             fitted[name] = resize_position_embedding(tensor, (rows, columns))
         else:
@@ -55,13 +58,15 @@ def resize_bias_table(table: Tensor, window_size: tuple[int, int]) -> Tensor:
         Biases of shape ((2*rows-1)*(2*columns-1), heads).
 
     Raises:
-        ValueError: If the table is not one of a square window.
+        ValueError: If it is not a table, or not one of a square window.
 
     Example:
         >>> import torch
         >>> resize_bias_table(torch.zeros(169, 3), (12, 8)).shape
         torch.Size([345, 3])
     """
+    if table.ndim != 2:
+        raise ValueError(f"expected relative position biases (rows, heads), but got {tuple(table.shape)}")
     length, heads = table.shape
     side = math.isqrt(length)
     if side * side != length or side % 2 == 0:

@@ -45,7 +45,7 @@ def vector(*shape: int) -> Transform:
     """
 
     def forward(tensor: Tensor) -> Tensor:
-        if tensor.numel() != max(tensor.shape):
+        if tensor.numel() != max(tensor.shape, default=0):
             raise ValueError(f"expected a vector with extra axes of length 1, but got the shape {tuple(tensor.shape)}")
         return tensor.reshape(-1)
 
@@ -64,6 +64,8 @@ CONV_TO_LINEAR = Transform("1x1 convolution to linear", _conv_to_linear, lambda 
 def _tokens_to_grid(position: Tensor) -> Tensor:
     if position.ndim == 4:  # detection forks already store the grid
         return position
+    if position.ndim != 3 or position.shape[0] != 1:
+        raise ValueError(f"expected a position embedding, (1, L, C) or (1, C, H, W), but got {tuple(position.shape)}")
     side = math.isqrt(position.shape[1])
     if side * side != position.shape[1]:
         raise ValueError(f"cannot arrange the {position.shape[1]} tokens of a position embedding in a square grid")
@@ -77,6 +79,8 @@ TOKENS_TO_GRID = Transform(
 
 def _cells_last_to_first(tensor: Tensor) -> Tensor:
     # (..., C*4), pixel of the cell fastest, row by row -> (..., 4*C), pixel slowest, column by column
+    if tensor.ndim == 0 or tensor.shape[-1] % 4:
+        raise ValueError(f"expected a multiple of 4 channels in the last axis, but got {tuple(tensor.shape)}")
     cells = tensor.reshape(*tensor.shape[:-1], -1, 4).transpose(-1, -2)
     return cells[..., _SWAP_MIDDLE, :].flatten(-2)
 
@@ -93,8 +97,8 @@ UNFOLD_TO_OFFICIAL = Transform(
 
 def _sparse_to_dense(kernel: Tensor) -> Tensor:
     # (k*k, in, out) or, depthwise, (k*k, C); columns of the k x k positions before rows
-    side = math.isqrt(kernel.shape[0])
-    if kernel.ndim not in (2, 3) or side * side != kernel.shape[0]:
+    side = math.isqrt(kernel.shape[0]) if kernel.ndim in (2, 3) else 0
+    if side == 0 or side * side != kernel.shape[0]:
         raise ValueError(f"expected a sparse kernel (k*k, in, out) or (k*k, channels), but got {tuple(kernel.shape)}")
     grid = kernel.reshape(side, side, -1 if kernel.ndim == 3 else 1, kernel.shape[-1])
     return grid.permute(3, 2, 1, 0)

@@ -1,10 +1,12 @@
 """What holds for the tables of every family, whatever the sources look like."""
 
 import importlib
+import itertools
 import pkgutil
 import re
 
 import pytest
+import torch
 
 from mmvisattn.checkpoints import maps
 from mmvisattn.checkpoints.key_map import Rename
@@ -52,6 +54,21 @@ def test_every_parameter_of_the_family_has_one_name_in_each_direction(table):
                 assert source.fill(values) == key
                 for target in filter(None, rule.targets):
                     assert target.match(target.fill(values)) == values
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_tensor_of_any_shape_is_converted_or_refused_in_words(table):
+    shapes = [(), (0,), (1,), (5,), (16,), (3, 5), (8, 8), (0, 3), (3, 5, 7), (1, 4, 8), (2, 3, 5, 7), (8, 8, 1, 1)]
+    for rule in table.rules:
+        for given, other in itertools.product(shapes, repeat=2) if isinstance(rule, Rename) else ():
+            template = next(filter(None, rule.sources))
+            values = template.match(examples(template)[-1])
+            keys = [piece.fill(values) for piece in rule.sources if piece is not None]
+            state = dict.fromkeys(keys, torch.zeros(given)) | {keys[-1]: torch.zeros(other)}
+            try:
+                table.convert(state)
+            except ValueError as error:  # any other error comes from inside torch
+                assert re.search(rf"'{re.escape(keys[0])}' does not fit the .* table: (expected|cannot)", str(error))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,4 +1,5 @@
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -194,6 +195,25 @@ def test_one_wrong_key(key, change, swin, public, saved):
         load_pretrained(model, saved(state))
     assert message.format(key=key, name=name) in str(caught.value)
     assert_same(model.state_dict(), before)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (1, 1, 1, 1, 1)], ids=str)
+def test_any_tensor_of_a_wrong_shape(shape, swin, saved):
+    model = swin(position="relative+absolute", pretrain_img_size=16)
+    state = model.state_dict()
+    one_of_each_kind = {re.sub(r"\d+", "0", name): name for name in state}
+    for name in one_of_each_kind.values():
+        with pytest.raises(ValueError, match="weights.pth' into SwinTransformer: .*(shape|expected|channels)"):
+            load_pretrained(model, saved(state | {name: torch.zeros(shape)}))
+        with pytest.raises(RuntimeError, match=f"size mismatch for {name}"):  # torch's own words
+            model.load_state_dict(state | {name: torch.zeros(shape)})
+
+
+def test_a_lost_half_of_an_output_norm(swin, saved):
+    model = swin()
+    state = without(model.state_dict(), "out_norms.1.bias")
+    with pytest.raises(ValueError, match="the checkpoint has 'out_norms.1.weight' but not 'out_norms.1.bias'"):
+        load_pretrained(model, saved(state))
 
 
 def test_a_lost_piece(swin, public, saved):

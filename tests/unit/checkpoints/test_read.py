@@ -2,6 +2,8 @@ import argparse
 import datetime
 import os
 import pathlib
+import random
+import urllib.error
 import zipfile
 from collections import OrderedDict
 
@@ -120,7 +122,7 @@ def test_what_the_process_allows_is_neither_used_nor_changed(tmp_path):
     torch.serialization.add_safe_globals(allowed)  # leaving torch's context takes away what was allowed before it too
 
 
-@pytest.mark.parametrize("content", [b"", b"no checkpoint at all", b"PK\x03\x04 and no more"])
+@pytest.mark.parametrize("content", [b"", b"no checkpoint at all", b"PK\x03\x04 and no more", b"\x80\x02\x8c\x01\x96."])
 def test_not_a_checkpoint(tmp_path, content):
     path = tmp_path / "file.pth"
     path.write_bytes(content)
@@ -134,6 +136,29 @@ def test_a_download_that_broke_off(tmp_path):
     assert not zipfile.is_zipfile(path)
     with pytest.raises(ValueError, match="it is incomplete"):
         read_checkpoint(str(path))
+
+
+@pytest.mark.parametrize("kind", ["zip", "legacy", "safetensors"])
+def test_a_damaged_file_is_named_whatever_the_damage(tmp_path, kind):
+    path = pathlib.Path(save(tmp_path, STATE, _use_new_zipfile_serialization=kind == "zip"))
+    if kind == "safetensors":
+        save_file(STATE, path)
+    whole, generator = path.read_bytes(), random.Random(0)
+    damaged = [whole[:length] for length in range(0, len(whole), max(1, len(whole) // 20))]
+    for _ in range(40):
+        content = bytearray(whole)
+        for _ in range(8):
+            content[generator.randrange(len(content))] ^= 0xFF
+        damaged.append(bytes(content))
+    refused = 0
+    for content in damaged:
+        path.write_bytes(content)
+        try:
+            read_checkpoint(str(path))  # damage to the numbers alone cannot be seen
+        except ValueError as error:
+            assert str(path) in str(error)
+            refused += 1
+    assert refused > len(damaged) / 2
 
 
 def test_no_weights(tmp_path):
@@ -161,3 +186,13 @@ def test_addresses_are_downloaded_once(tmp_path, monkeypatch):
         assert_is_state(read_checkpoint("https://example.org/weights/swin.pth?download=1"))
     assert calls == ["https://example.org/weights/swin.pth?download=1"]
     assert (tmp_path / "checkpoints" / "swin.pth").exists()
+
+
+def test_a_download_that_fails_names_the_address(tmp_path, monkeypatch):
+    def download(address, path):
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(torch.hub, "download_url_to_file", download)
+    with pytest.raises(OSError, match="checkpoint='https://example.org/swin.pth' could not be downloaded: .*no route"):
+        read_checkpoint("https://example.org/swin.pth")
