@@ -4,14 +4,14 @@ The logits of a block fit the cache, so neither logits nor weights nor partition
 token is read once and written once. Backward keeps nothing but the inputs and computes the weights of a block again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from mmvisattn.ops.precision import no_autocast, wide_dtype
-from mmvisattn.ops.windows import WindowGrid, pad_row, shift_masks, slot_rows, window_tables
+from mmvisattn.ops.logit_terms import KINDS
+from mmvisattn.ops.precision import wide_dtype
+from mmvisattn.ops.windows import WindowGrid, shift_masks, slot_rows, window_tables
 
 LOGITS_OF_ONE_THREAD = 2**18
 """Logits of one block: 1 MiB in float32, about a core's own cache."""
@@ -20,42 +20,6 @@ LOGITS_OF_THREADS = 2**21
 """Logits of one block where several threads share it, 8 MiB in float32, which their common cache holds. Threads wait
 for one another at the end of each operation; on a busy machine many small blocks would be mostly waiting."""
 
-Prepare = Callable[..., tuple[Tensor, ...]]
-"""prepare(query, key, heads, *shared): the terms of the logits, from query and key of a slice of heads, both
-(n, heads, N, D) in the wide dtype. Two terms, (n, heads, N, D) each, are multiplied over the last axis. Two more, if
-any, are what a query adds for each row of keys, (n, heads, N, h), and for each column, (n, heads, N, w)."""
-
-
-def attend_blockwise(
-    qkv: Tensor,
-    bias: Tensor | None,
-    pad_kv: Tensor | None,
-    *,
-    num_heads: int,
-    grid: WindowGrid,
-    scale: float,
-    prepare: Prepare | None = None,
-    shared: Sequence[Tensor] = (),
-) -> Tensor:
-    """Attend inside the windows of a map.
-
-    Args:
-        qkv: (B, H, W, 3*C).
-        bias: (num_heads, N, N) in the wide dtype, added to the logits; None for none.
-        pad_kv: (2, C), key and value of padded slots; None for zeros.
-        num_heads: number of heads.
-        grid: the geometry.
-        scale: factor of the logits where `prepare` is None.
-        prepare: makes the terms of the logits where query and key are not merely scaled; differentiated by autograd.
-        shared: tensors that `prepare` takes besides query and key; their gradients are summed over the blocks.
-
-    Returns:
-        (B, H, W, C).
-    """
-    call = num_heads, grid, scale, prepare
-    output: Tensor = _Blockwise.apply(call, qkv.contiguous(), bias, pad_row(pad_kv), *shared)
-    return output
-
 
 class _Blocks:
     """Reads and writes blocks of windows, (n, N, channels), of maps of one size.
@@ -63,8 +27,10 @@ class _Blocks:
     `heads` are the groups of heads and `queries` the runs of queries that are attended at once.
     """
 
-    def __init__(self, tokens: Tensor, num_heads: int, grid: WindowGrid) -> None:
+    def __init__(self, tokens: Tensor, num_heads: int, window_size: Sequence[int], shift_size: Sequence[int]) -> None:
         batch, height, width, _ = tokens.shape
+        (h, w), (shift_y, shift_x) = window_size, shift_size
+        grid = WindowGrid((height, width), (h, w), (shift_y, shift_x))
         self.map_rows = batch * height * width
         self.rows = slot_rows(window_tables(grid, tokens), batch, height * width).flatten(0, 1)
         self.runs = [(kind, start * batch, stop * batch) for kind, start, stop in grid.runs]
@@ -99,49 +65,85 @@ class _Blocks:
         flat.index_copy_(0, rows.flatten(), block.view(-1, flat.shape[1]))
 
 
-class _Blockwise(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, call: Any, qkv: Tensor, bias: Tensor | None, padding: Tensor | None, *shared: Tensor
-    ) -> Tensor:
-        ctx.save_for_backward(qkv, bias, padding, *shared)
-        ctx.call = call
-        num_heads, grid, scale, prepare = call
-        blocks = _Blocks(qkv, num_heads, grid)
-        output = qkv.new_empty(*qkv.shape[:3], qkv.shape[3] // 3)
-        for rows, padded, mask in blocks:
-            block = blocks.read(qkv, rows, padded, padding).view(*rows.shape, 3, num_heads, -1)
-            attended = torch.empty_like(block[:, :, 0])
-            for heads in blocks.heads:
-                query, key, value = _split(block[:, :, :, heads])
-                terms = (query * scale, key) if prepare is None else prepare(query, key, heads, *shared)
-                added = _added(bias, mask, heads)
-                for queries in blocks.queries:
-                    weights = _weights(terms, added, queries)
-                    attended[:, queries, heads] = (weights @ value).transpose(1, 2)
-            blocks.write(output, rows, padded, attended)
-        return output
+def forward(
+    qkv: Tensor,
+    bias: Tensor | None,
+    padding: Tensor | None,
+    shared: Sequence[Tensor],
+    terms: str,
+    num_heads: int,
+    window_size: Sequence[int],
+    shift_size: Sequence[int],
+    scale: float,
+) -> Tensor:
+    """Attend inside the windows of a map.
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # create_graph=True
-            raise RuntimeError("impl 'sdpa' on CPU differentiates once; impl 'reference' differentiates twice and more")
-        with no_autocast(grad):
-            return _backward(ctx, grad.contiguous())
+    Args:
+        qkv: (B, H, W, 3*C).
+        bias: (num_heads, N, N) in the wide dtype, added to the logits; None for none.
+        padding: (3*C,), the row of a padded slot; None for zeros.
+        shared: tensors that the logits depend on besides query and key.
+        terms: what the logits are made of, a key of `logit_terms.KINDS`.
+        num_heads: number of heads.
+        window_size: rows and columns of a window, in tokens.
+        shift_size: rows and columns of the cyclic shift, in tokens.
+        scale: factor of the logits, where their terms take one.
+
+    Returns:
+        (B, H, W, C).
+    """
+    qkv = qkv.contiguous()
+    blocks = _Blocks(qkv, num_heads, window_size, shift_size)
+    output = qkv.new_empty(*qkv.shape[:3], qkv.shape[3] // 3)
+    for rows, padded, mask in blocks:
+        block = blocks.read(qkv, rows, padded, padding).view(*rows.shape, 3, num_heads, -1)
+        attended = torch.empty_like(block[:, :, 0])
+        for heads in blocks.heads:
+            query, key, value = _split(block[:, :, :, heads])
+            parts = KINDS[terms].forward(query, key, heads, scale, *shared)
+            added = _added(bias, mask, heads)
+            for queries in blocks.queries:
+                weights = _weights(parts, added, queries)
+                attended[:, queries, heads] = (weights @ value).transpose(1, 2)
+        blocks.write(output, rows, padded, attended)
+    return output
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """Return the gradients of all arguments of `_Blockwise`."""
-    num_heads, grid, scale, prepare = ctx.call
-    qkv, bias, padding, *shared = ctx.saved_tensors
-    needs_bias, needs_padding, *needs_shared = ctx.needs_input_grad[2:]
-    shared = [tensor.detach().requires_grad_(needed) for tensor, needed in zip(shared, needs_shared, strict=True)]
-    wanted = [tensor for tensor in shared if tensor.requires_grad]
-    sums = [torch.zeros_like(tensor) for tensor in wanted]
+def backward(
+    grad: Tensor,
+    qkv: Tensor,
+    bias: Tensor | None,
+    padding: Tensor | None,
+    shared: Sequence[Tensor],
+    terms: str,
+    num_heads: int,
+    window_size: Sequence[int],
+    shift_size: Sequence[int],
+    scale: float,
+    needs: Sequence[bool],
+) -> list[Tensor]:
+    """Return the wanted ones of the gradients of qkv (always computed), bias, padding and each shared tensor.
+
+    Args:
+        grad: (B, H, W, C), gradient of the output.
+        qkv: as in `forward`, and so the others.
+        bias: as in `forward`.
+        padding: as in `forward`.
+        shared: as in `forward`.
+        terms: as in `forward`.
+        num_heads: as in `forward`.
+        window_size: as in `forward`.
+        shift_size: as in `forward`.
+        scale: as in `forward`.
+        needs: which gradients are wanted.
+    """
+    needs_qkv, needs_bias, needs_padding, *needs_shared = needs
+    qkv, grad = qkv.contiguous(), grad.contiguous()
+    sums = [torch.zeros_like(tensor) for tensor in shared]
     grad_qkv = torch.empty_like(qkv)
-    grad_bias = torch.zeros_like(bias) if needs_bias else None
+    grad_bias = torch.zeros_like(bias) if needs_bias and bias is not None else None
     grad_padding = torch.zeros(qkv.shape[3], dtype=wide_dtype(qkv.dtype)) if needs_padding else None
-    blocks = _Blocks(qkv, num_heads, grid)
+    blocks = _Blocks(qkv, num_heads, window_size, shift_size)
     for rows, padded, mask in blocks:
         block = blocks.read(qkv, rows, padded, padding).view(*rows.shape, 3, num_heads, -1)
         grad_output = blocks.read(grad, rows, padded, None).view(*rows.shape, 1, num_heads, -1)
@@ -149,31 +151,26 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         for heads in blocks.heads:
             query, key, value = _split(block[:, :, :, heads])
             (grad_heads,) = _split(grad_output[:, :, :, heads])
-            terms = query * scale, key
-            if prepare is not None:
-                with torch.enable_grad():
-                    terms = prepare(query.requires_grad_(), key.requires_grad_(), heads, *shared)
-            grad_value, *grad_terms = _gradients(
-                tuple(term.detach() for term in terms),
+            inputs = query, key, heads, scale, *shared
+            grad_value, *grad_parts = _gradients(
+                KINDS[terms].forward(*inputs),
                 value,
                 _added(bias, mask, heads),
                 grad_heads,
                 None if grad_bias is None else grad_bias[heads],
                 blocks.queries,
             )
-            if prepare is None:
-                grad_query, grad_key = grad_terms[0] * scale, grad_terms[1]
-            else:
-                grad_query, grad_key, *grads = torch.autograd.grad(terms, [query, key, *wanted], grad_terms)
-                for total, gradient in zip(sums, grads, strict=True):
-                    total += gradient
+            grad_query, grad_key, *grads = KINDS[terms].backward(grad_parts, *inputs)
+            for total, gradient in zip(sums, grads, strict=True):
+                total += gradient
             for part, gradient in enumerate((grad_query, grad_key, grad_value)):
                 grad_block[:, :, part, heads] = gradient.transpose(1, 2)
         blocks.write(grad_qkv, rows, padded, grad_block)
         if grad_padding is not None and padded is not None:
             grad_padding += grad_block[padded].flatten(1).sum(0, dtype=grad_padding.dtype)
-    remaining = iter(sums)
-    return None, grad_qkv, grad_bias, grad_padding, *(next(remaining) if needed else None for needed in needs_shared)
+    wanted_sums = [total for total, wanted in zip(sums, needs_shared, strict=True) if wanted]
+    found = (grad_qkv if needs_qkv else None, grad_bias, grad_padding, *wanted_sums)
+    return [gradient for gradient in found if gradient is not None]
 
 
 def _slices(length: int, step: int) -> list[slice]:

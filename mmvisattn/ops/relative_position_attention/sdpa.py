@@ -1,17 +1,16 @@
 """Self-attention with decomposed relative positions on `torch.nn.functional.scaled_dot_product_attention`.
 
 The positions travel as h + w more channels of query and key, so no (N, N) bias exists. On CPU, unless the call is
-traced, the same runs in blocks of windows, or of queries where one window is large.
+recorded for elsewhere, the same runs in blocks of windows, or of queries where one window is large.
 """
 
 import torch
 from torch import Tensor
 
-from mmvisattn.ops.blockwise import attend_blockwise
+from mmvisattn.ops.blockwise_op import attend_blockwise, blockwise_takes
 from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import offset_logits, one_hot_places, relative_rows
 from mmvisattn.ops.scaled_dot_product import scaled_dot_product
-from mmvisattn.ops.tracing import is_traced
 from mmvisattn.ops.windows import WindowGrid, join_heads, merge, split_windows
 
 
@@ -29,12 +28,9 @@ def relative_position_attention(
     wide = wide_dtype(qkv.dtype)
     tables = relative_rows(rel_h.to(wide)), relative_rows(rel_w.to(wide))
 
-    def prepare(query: Tensor, key: Tensor, heads: slice, rows: Tensor, columns: Tensor) -> tuple[Tensor, ...]:
-        return query * scale, key, *offset_logits(query, rows, columns)
-
-    if qkv.is_cpu and not is_traced(qkv):
+    if blockwise_takes(qkv):
         return attend_blockwise(
-            qkv, None, pad_kv, num_heads=num_heads, grid=grid, scale=scale, prepare=prepare, shared=tables
+            qkv, None, pad_kv, num_heads=num_heads, grid=grid, scale=scale, terms="relative", shared=tables
         )
     query, key, value = (part.flatten(0, 1) for part in split_windows(qkv, num_heads, grid, pad_kv))
     query = torch.cat(

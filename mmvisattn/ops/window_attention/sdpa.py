@@ -1,18 +1,18 @@
 """Windowed self-attention on `torch.nn.functional.scaled_dot_product_attention`.
 
 Windows that share a mask share one call, so no mask is larger than one window. On CPU that function has no gradient
-of a bias without materialised logits; there, unless the call is traced, the same runs in blocks of windows.
+of a bias without materialised logits; there, unless the call is recorded for elsewhere, the same runs in blocks of
+windows.
 """
 
 import torch
 from torch import Tensor
 
-from mmvisattn.ops.blockwise import attend_blockwise
-from mmvisattn.ops.cosine import normalize
+from mmvisattn.ops.blockwise_op import attend_blockwise, blockwise_takes
+from mmvisattn.ops.logit_terms import cosine
 from mmvisattn.ops.precision import wide_dtype
 from mmvisattn.ops.relative_position import relative_bias
 from mmvisattn.ops.scaled_dot_product import scaled_dot_product
-from mmvisattn.ops.tracing import is_traced
 from mmvisattn.ops.windows import WindowGrid, join_heads, merge, shift_masks, split_windows
 
 
@@ -31,14 +31,16 @@ def window_attention(
     bias = None if bias_table is None else relative_bias(bias_table.to(wide), grid.window)
     multiplier = None if logit_multiplier is None else logit_multiplier.to(wide)
 
-    if qkv.is_cpu and not is_traced(qkv):
-        prepare, shared = (None, ()) if multiplier is None else (cosine, (multiplier,))
+    if blockwise_takes(qkv):
+        terms = "scaled" if multiplier is None else "cosine"
+        shared = () if multiplier is None else (multiplier,)
         return attend_blockwise(
-            qkv, bias, pad_kv, num_heads=num_heads, grid=grid, scale=scale, prepare=prepare, shared=shared
+            qkv, bias, pad_kv, num_heads=num_heads, grid=grid, scale=scale, terms=terms, shared=shared
         )
     query, key, value = (part.flatten(0, 1) for part in split_windows(qkv, num_heads, grid, pad_kv))
     if multiplier is not None:
-        query, key = (factor.to(qkv.dtype) for factor in cosine(query.to(wide), key.to(wide), slice(None), multiplier))
+        factors = cosine(query.to(wide), key.to(wide), slice(None), scale, multiplier)
+        query, key = (factor.to(qkv.dtype) for factor in factors)
         scale = 1.0
     batch = qkv.shape[0]
     masks = shift_masks(grid, wide, qkv.device)
@@ -49,8 +51,3 @@ def window_attention(
         added = None if added is None else added.view(1, -1, grid.tokens, grid.tokens)
         outputs.append(scaled_dot_product(query[run], key[run], value[run], added, scale=scale))
     return merge(join_heads(torch.cat(outputs), grid), grid)
-
-
-def cosine(query: Tensor, key: Tensor, heads: slice, multiplier: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the vectors, each (..., heads, N, D), whose product is the cosine times the multiplier of the head."""
-    return normalize(query) * multiplier[heads, None, None], normalize(key)

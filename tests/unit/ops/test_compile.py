@@ -43,8 +43,8 @@ def fresh_compiler():
 
 
 slow = pytest.mark.slow
-QUICK = [(window, "sdpa"), (units, "sdpa"), (dense, "sdpa")]
-SLOW = [(cosine, "sdpa"), (relative, "sdpa"), *((call, "reference") for call in CALLS)]
+QUICK = [(call, "sdpa") for call in CALLS]
+SLOW = [(call, "reference") for call in CALLS]
 
 
 @pytest.mark.parametrize(("call", "impl"), [*QUICK, *(pytest.param(*case, marks=slow) for case in SLOW)])

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from mmvisattn.ops import blockwise, relative_position_attention, relative_position_attention_weights
-from mmvisattn.ops.relative_position_attention import sdpa
+from mmvisattn.ops import blockwise, blockwise_op, relative_position_attention, relative_position_attention_weights
 
 
 class Case(NamedTuple):
@@ -99,7 +98,7 @@ def test_sdpa_is_the_reference(call, path, monkeypatch, outputs_and_gradients, a
     if path == "small blocks":
         monkeypatch.setattr(blockwise, "LOGITS_OF_ONE_THREAD", 40)
         monkeypatch.setattr(blockwise, "LOGITS_OF_THREADS", 40)
-    monkeypatch.setattr(sdpa, "is_traced", lambda tensor: path == "traced")
+    monkeypatch.setattr(blockwise_op, "is_traced", lambda tensor: path == "traced")
     tensors, sizes = call
     fused = outputs_and_gradients(lambda: ours(tensors, sizes, "sdpa"), tensors)
     assert_close(fused, outputs_and_gradients(lambda: ours(tensors, sizes, "reference"), tensors))

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from mmvisattn.ops import blockwise, window_attention, window_attention_weights
-from mmvisattn.ops.window_attention import sdpa
+from mmvisattn.ops import blockwise, blockwise_op, window_attention, window_attention_weights
 
 
 class Case(NamedTuple):
@@ -130,7 +129,7 @@ def path(request, monkeypatch):
         monkeypatch.setattr(blockwise, "LOGITS_OF_ONE_THREAD", 40)
         monkeypatch.setattr(blockwise, "LOGITS_OF_THREADS", 40)
     if request.param == "traced":
-        monkeypatch.setattr(sdpa, "is_traced", lambda tensor: True)
+        monkeypatch.setattr(blockwise_op, "is_traced", lambda tensor: True)
 
 
 def test_sdpa_is_the_reference(call, path, outputs_and_gradients, assert_close):
@@ -253,7 +252,7 @@ def test_strided_inputs_equal_contiguous_ones(randn, impl, outputs_and_gradients
 @pytest.mark.parametrize("traced", [False, True])
 @pytest.mark.parametrize("impl", ["reference", "sdpa"])
 def test_an_empty_batch_has_an_empty_output_and_zero_gradients(randn, impl, traced, monkeypatch):
-    monkeypatch.setattr(sdpa, "is_traced", lambda tensor: traced)
+    monkeypatch.setattr(blockwise_op, "is_traced", lambda tensor: traced)
     qkv, table, pad = randn(0, 5, 6, 12), randn(49, 2), randn(2, 4)
     output = window_attention(qkv, table, num_heads=2, window_size=4, shift_size=1, pad_kv=pad, impl=impl)
     output.sum().backward()
