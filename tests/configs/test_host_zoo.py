@@ -311,11 +311,15 @@ def check_trains(name):
         model["data_preprocessor"].update(size=(side, side), size_divisor=None)
     if "img_size" in model.get("backbone", {}):
         model["backbone"]["img_size"] = (side, side)
+    batch = random_batch(scope, side)
+    if scope == "mmdet" and "mask" not in str(model):
+        for sample in batch["data_samples"]:
+            del sample.gt_instances.masks
     with process_group(model):
         model = build(scope, model)
     model.init_weights()
     model.train()
-    data = model.data_preprocessor(random_batch(scope, side), training=True)
+    data = model.data_preprocessor(batch, training=True)
     loss, _ = model.parse_losses(model(**data, mode="loss"))
     loss.backward()
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
@@ -361,9 +365,14 @@ def kinds(names):
     for name in names:
         if any(fnmatch(name, pattern) for pattern, _ in NOT_TRAINED):
             continue
-        with contextlib.suppress(FileNotFoundError):  # of a base, see `HOPELESS`
-            if scope_and_model := read(name):
-                found.setdefault(str(types(scope_and_model[1])), name)
+        try:
+            scope_and_model = read(name)
+        except Exception as error:  # of a base
+            if hopeless(name, error) is None:
+                raise
+            continue
+        if scope_and_model:
+            found.setdefault(str(types(scope_and_model[1])), name)
     return found.values()
 
 
