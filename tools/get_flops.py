@@ -1,11 +1,15 @@
 """Parameters, FLOPs and activations of a config: ``python tools/get_flops.py CONFIG --shape 800 1280``."""
 
 import argparse
+import sys
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 
 from mmvisattn.analysis import cost
+from mmvisattn.hosts.backbone_check import check_backbones
+from mmvisattn.hosts.config_file import read_config
+from mmvisattn.hosts.input_error import InputError
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -18,15 +22,20 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--depth", type=int, default=1, help="how deep the table of modules goes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every module's cost here")
     parser.add_argument("--cfg-options", nargs="+", action=DictAction, help="key=value pairs laid over the config")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if min(arguments.shape) < 1:
+        parser.error(f"argument --shape: H and W must be at least 1, got {arguments.shape}")
+    return arguments
 
 
 def main() -> None:
     """Print the table of modules and, last, one line for the whole model."""
     arguments = parse_arguments()
-    config = Config.fromfile(arguments.config)
-    if arguments.cfg_options:
-        config.merge_from_dict(arguments.cfg_options)
+    try:
+        config = read_config(arguments.config, arguments.cfg_options)
+        check_backbones(config)
+    except InputError as error:
+        sys.exit(f"tools/get_flops.py: error: {error}")
     result = cost.of_config(config, tuple(arguments.shape))
     if arguments.json:
         arguments.json.write_text(result.to_json())

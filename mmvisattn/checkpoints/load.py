@@ -9,7 +9,7 @@ from torch import nn
 
 from mmvisattn.checkpoints.detect import Detected, detect, key_maps_of
 from mmvisattn.checkpoints.mismatch import explain_mismatch
-from mmvisattn.checkpoints.read import read_checkpoint
+from mmvisattn.checkpoints.read import CheckpointError, read_checkpoint
 from mmvisattn.checkpoints.resize import fit_positions
 
 
@@ -74,7 +74,7 @@ def load_pretrained(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file cannot be read, its naming is unknown, or it does not fit the model.
+        CheckpointError: If the file cannot be read, its naming is unknown, or it does not fit the model.
         TypeError: If the model is not a backbone of this package.
     """
     key_maps = key_maps_of(model)
@@ -89,7 +89,7 @@ def load_pretrained(
         if problem := explain_mismatch(tensors, expected, optional, getattr(model, "archs", {})):
             raise ValueError(problem)
     except ValueError as error:
-        raise ValueError(f"cannot load '{file.path}' into {type(model).__name__}: {error}") from error
+        raise CheckpointError(f"cannot load '{file.path}' into {type(model).__name__}: {error}") from error
     loaded = tuple(name for name in expected if name in tensors)
     with torch.no_grad():
         for name in loaded:

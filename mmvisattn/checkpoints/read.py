@@ -76,6 +76,10 @@ _STAND_INS: dict[str, type] = {
 }
 
 
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be read, or does not fit the model; the message names the file and says why."""
+
+
 @dataclass(frozen=True)
 class CheckpointFile:
     """The tensors of one file.
@@ -102,7 +106,7 @@ def read_checkpoint(checkpoint: str, map_location: str | torch.device = "cpu") -
     Raises:
         FileNotFoundError: If there is no such file.
         OSError: If the download fails.
-        ValueError: If the file cannot be read as weights.
+        CheckpointError: If the file cannot be read as weights.
     """
     path = _local(checkpoint)
     content = _read_safetensors(path, map_location) if _is_safetensors(path) else _read_torch(path, map_location)
@@ -113,7 +117,9 @@ def read_checkpoint(checkpoint: str, map_location: str | torch.device = "cpu") -
     state = {key: value for key, value in content.items() if isinstance(key, str) and isinstance(value, Tensor)}
     if not state:
         found = ", ".join(repr(key) for key in list(content)[:8])
-        raise ValueError(f"the checkpoint '{path}' holds no weights under the usual names; its entries are: {found}")
+        raise CheckpointError(
+            f"the checkpoint '{path}' holds no weights under the usual names; its entries are: {found}"
+        )
     return CheckpointFile(path, ".".join(entries), _without_outer_prefixes(state))
 
 
@@ -149,7 +155,7 @@ def _read_safetensors(path: str, map_location: str | torch.device) -> dict[str, 
     try:
         return load_file(path, device=str(map_location))
     except SafetensorError as error:
-        raise ValueError(f"'{path}' is not a whole file of safetensors: {error}") from error
+        raise CheckpointError(f"'{path}' is not a whole file of safetensors: {error}") from error
 
 
 def _read_torch(path: str, map_location: str | torch.device) -> Mapping[Any, Any]:
@@ -159,15 +165,15 @@ def _read_torch(path: str, map_location: str | torch.device) -> Mapping[Any, Any
     except Exception as error:  # a damaged file can end in any of them
         refused = re.search(r"GLOBAL ([\w.]+)", str(error))
         if refused is None:
-            raise ValueError(
+            raise CheckpointError(
                 f"'{path}' is not a file of torch.save or safetensors, it is incomplete, or it holds more than data"
             ) from error
-        raise ValueError(
+        raise CheckpointError(
             f"the checkpoint '{path}' was not opened, since it asks to run {refused[1]}; "
             "if you trust the file, load it yourself and save its state dict alone"
         ) from error
     if not isinstance(content, Mapping):
-        raise ValueError(f"the checkpoint '{path}' holds a {type(content).__name__}, not a dictionary of tensors")
+        raise CheckpointError(f"the checkpoint '{path}' holds a {type(content).__name__}, not a dictionary of tensors")
     return content
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from mmengine.config import DictAction
 
+from mmvisattn.checkpoints.read import CheckpointError
 from mmvisattn.engine.contract import ContractError
 from mmvisattn.hosts.input_error import InputError
 
@@ -33,5 +34,5 @@ def run(parser: argparse.ArgumentParser, function: Callable[..., object]) -> Non
     os.environ.setdefault("LOCAL_RANK", str(arguments.pop("local_rank")))
     try:
         function(**arguments)
-    except (InputError, ContractError) as error:
+    except (InputError, ContractError, CheckpointError) as error:
         sys.exit(f"{parser.prog}: error: {error}")

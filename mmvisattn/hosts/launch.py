@@ -4,6 +4,7 @@
 config's ``default_scope``: ``'mmdet'`` or ``'mmseg'``.
 """
 
+import zipfile
 from pathlib import Path
 
 from mmengine.config import Config
@@ -12,6 +13,7 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner, find_latest_checkpoint
 
 from mmvisattn.hosts import input_checks, precision
+from mmvisattn.hosts.backbone_check import check_backbones, check_pretrained
 from mmvisattn.hosts.config_file import read_config
 from mmvisattn.hosts.distributed import prepare_processes
 from mmvisattn.hosts.earlier_runs import forget_earlier_runs
@@ -48,10 +50,13 @@ def train(
 
     Raises:
         InputError: If the config, an option, a path or the data is faulty.
+        CheckpointError: If pretrained weights cannot be read or do not fit the backbone.
     """
     forget_earlier_runs()
     cfg = read_config(config, cfg_options, work_dir, launcher)
     check_sections(cfg, "train")
+    check_backbones(cfg)
+    check_pretrained(cfg)
     if amp:
         precision.enable_amp(cfg)
     precision.check_device(cfg)
@@ -105,6 +110,7 @@ def test(
     forget_earlier_runs()
     cfg = read_config(config, cfg_options, work_dir, launcher)
     check_sections(cfg, "test")
+    check_backbones(cfg)
     check_checkpoint(checkpoint, "checkpoint")
     cfg.load_from, cfg.resume = checkpoint, False
     if show or show_dir:
@@ -205,14 +211,20 @@ def choose_checkpoint(cfg: Config, resume: str) -> None:
 
 
 def check_checkpoint(path: str | None, argument: str) -> None:
-    """Check that a checkpoint exists.
+    """Check that a checkpoint exists and is a whole file, without reading it.
 
     Args:
         path: Its path; None and addresses (``https://``, ``torchvision://``) pass.
         argument: What the user wrote it in, for the sentence.
 
     Raises:
-        InputError: If it is a path and there is no such file.
+        InputError: If it is a path and there is no such file, or the file was not written by ``torch.save`` or cut off.
     """
-    if path and "://" not in path and not Path(path).is_file():
+    if not path or "://" in path:
+        return
+    if not Path(path).is_file():
         raise InputError(f"{argument} is '{path}', which is not a file.")
+    with open(path, "rb") as file:
+        old_format = file.read(1) == b"\x80"  # of torch before 1.6: pickles one after the other
+    if not old_format and not zipfile.is_zipfile(path):  # the list of contents stands at the end of a zip file
+        raise InputError(f"{argument} is '{path}', which is not a checkpoint, or only the first part of one.")

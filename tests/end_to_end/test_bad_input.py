@@ -6,7 +6,9 @@ import math
 import cv2
 import numpy as np
 import pytest
+import torch
 
+from mmvisattn.checkpoints.read import CheckpointError
 from mmvisattn.hosts.input_error import InputError
 from mmvisattn.hosts.launch import test as run_test
 from mmvisattn.hosts.launch import train
@@ -75,6 +77,18 @@ def test_missing_checkpoint(host, tiny_configs, tmp_path):
         train(tiny_configs[host], work_dir=str(tmp_path), resume="lost.pth")
     with pytest.raises(InputError, match=r"^load_from is 'lost.pth', which is not a file\.$"):
         train(tiny_configs[host], work_dir=str(tmp_path), cfg_options={"load_from": "lost.pth"})
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>404</html>", "a first part"])
+def test_checkpoint_that_is_none(tiny_configs, tmp_path, content):
+    path = tmp_path / "weights.pth"
+    torch.save({"state_dict": {"weight": torch.zeros(1000)}}, path)
+    path.write_bytes(content if isinstance(content, bytes) else path.read_bytes()[:-100])
+    sentence = rf"^checkpoint is '{path}', which is not a checkpoint, or only the first part of one\.$"
+    with pytest.raises(InputError, match=sentence):
+        run_test(tiny_configs["mmdet"], str(path))
+    with pytest.raises(InputError, match=r"^--resume is '.*', which is not a checkpoint"):
+        train(tiny_configs["mmdet"], resume=str(path))
 
 
 def test_missing_annotation_file(attempt, annotations):
@@ -267,6 +281,40 @@ def test_misspelt_option(tiny_configs, option, hint):
     with pytest.raises(InputError) as caught:
         train(tiny_configs["mmdet"], cfg_options={option: 1})
     assert str(caught.value) == f"--cfg-options has the key '{option}', but {hint}"
+
+
+BACKBONE_FAULTS = [
+    (dict(archh="tiny"), "SwinTransformer has no option 'archh'; did you mean 'arch'?"),
+    (dict(drop_path_rate="0.1"), "drop_path_rate must be a number, got '0.1'"),
+    (dict(out_indices=[3, 1]), "out_indices must be rising and without repetition, from -4 to 3, got (3, 1)"),
+    (dict(window_size=0), "window_size is 0; expected an int, or (rows, columns), of at least 1"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), BACKBONE_FAULTS)
+def test_faulty_option_of_the_backbone(tiny_configs, options, sentence):
+    for host in tiny_configs:
+        chosen = {f"model.backbone.{name}": value for name, value in options.items()}
+        with pytest.raises(InputError) as caught:
+            train(tiny_configs[host], cfg_options=chosen)
+        assert str(caught.value) == f"model.backbone: {sentence}"
+
+
+def test_misspelt_backbone(tiny_configs):
+    with pytest.raises(
+        InputError, match=r"^model.backbone.type is .*, which is not .*; did you mean '.*Transformer'\?$"
+    ):
+        train(tiny_configs["mmdet"], cfg_options={"model.backbone.type": "mmvisattn.SwinTransfomer"})
+
+
+def test_pretrained_weights_that_are_missing_or_of_another_model(attempt, tmp_path):
+    path = tmp_path / "weights.pth"
+    pretrained = dict(model__backbone__init_cfg=dict(type="Pretrained", checkpoint=str(path)))
+    with pytest.raises(InputError, match=r"^model.backbone.init_cfg.checkpoint is '.*', which is not a file\.$"):
+        attempt("mmdet", **pretrained)
+    torch.save({"conv1.weight": torch.zeros(1)}, path)
+    with pytest.raises(CheckpointError, match=rf"^cannot load '{path}' into SwinTransformer: no table of parameter"):
+        attempt("mmdet", **pretrained)
 
 
 def test_scaling_the_learning_rate_needs_a_base(tiny_configs):

@@ -104,3 +104,23 @@ def test_the_tool_on_whole_models(config, shape, millions, billions, tmp_path):
         sum(written["modules"][part]["flops"] for part in written["modules"] if "." not in part)
         == written["total"]["flops"]
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere.py"], "config is 'nowhere.py', which is not a file."),
+        (
+            ["{}", "--cfg-options", "model.backbone.arhc=tiny"],
+            "SwinTransformer has no option 'arhc'; did you mean 'arch'?",
+        ),
+        (["{}", "--cfg-options", "model.bakcbone.arch=tiny"], "the config has no 'bakcbone'; did you mean 'backbone'?"),
+        (["{}", "--shape", "0", "64"], "H and W must be at least 1, got [0, 64]"),
+    ],
+)
+def test_the_tool_on_faulty_input(arguments, sentence):
+    config = "configs/quickstart/mask-rcnn_swin-nano_fpn_shapes.py"
+    command = [sys.executable, "tools/get_flops.py", *(argument.format(config) for argument in arguments)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode and "Traceback" not in run.stderr
+    assert run.stderr.strip().splitlines()[-1].endswith(sentence)
