@@ -12,6 +12,7 @@ from mmengine.logging import print_log
 from mmengine.optim import DefaultOptimWrapperConstructor
 from torch import nn
 
+MULTIPLIERS = ("lr_mult", "decay_mult")  # what a custom key may change
 DECAY_TYPES = ("layer_wise", "stage_wise")
 OPTIONS = ("decay_rate", "layer_decay_rate", "decay_type", "num_layers", "custom_keys")
 
@@ -43,12 +44,17 @@ class LayerDecayOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         unknown = sorted(set(self.paramwise_cfg) - set(OPTIONS))
         if unknown:
             raise ValueError(f"paramwise_cfg has the unknown option {unknown[0]!r}; allowed are {', '.join(OPTIONS)}")
+        if {"decay_rate", "layer_decay_rate"} <= set(self.paramwise_cfg):
+            raise ValueError("decay_rate and layer_decay_rate are two names of one option, give only one of them")
         self.decay_rate = self.paramwise_cfg.get("decay_rate", self.paramwise_cfg.get("layer_decay_rate", 1.0))
-        if not 0 < self.decay_rate <= 1:
-            raise ValueError(f"decay_rate must be in (0, 1], got {self.decay_rate}")
+        if not isinstance(self.decay_rate, (int, float)) or not 0 < self.decay_rate <= 1:
+            raise ValueError(f"decay_rate must be in (0, 1], got {self.decay_rate!r}")
         self.decay_type = self.paramwise_cfg.get("decay_type", "layer_wise")
         if self.decay_type not in DECAY_TYPES:
             raise ValueError(f"decay_type must be one of {DECAY_TYPES}, got {self.decay_type!r}")
+        for key, setting in self.paramwise_cfg.get("custom_keys", {}).items():
+            if not all(name in MULTIPLIERS and isinstance(value, (int, float)) for name, value in setting.items()):
+                raise ValueError(f"custom_keys[{key!r}] must give numbers for {', '.join(MULTIPLIERS)}, got {setting}")
         # mmengine takes the plain path, one group for all, when paramwise_cfg is empty
         self.paramwise_cfg.setdefault("decay_rate", self.decay_rate)
 

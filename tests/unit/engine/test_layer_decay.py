@@ -154,6 +154,13 @@ def test_the_groups_take_a_step():
     [
         (dict(decay_rates=0.7), "unknown option 'decay_rates'"),
         (dict(decay_rate=1.7), r"decay_rate must be in \(0, 1\], got 1.7"),
+        (dict(decay_rate="0.7"), r"decay_rate must be in \(0, 1\], got '0.7'"),
+        (dict(decay_rate=0.7, layer_decay_rate=0.9), "two names of one option"),
+        (
+            dict(custom_keys={"norm": dict(lr_mul=0.1)}),
+            r"custom_keys\['norm'\] must give numbers for lr_mult, decay_mult",
+        ),
+        (dict(custom_keys={"norm": dict(lr_mult="0.1")}), r"custom_keys\['norm'\] must give numbers"),
         (dict(decay_type="blockwise"), "decay_type must be one of"),
         (
             dict(decay_rate=0.9, num_layers=12),
