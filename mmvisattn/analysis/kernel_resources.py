@@ -297,7 +297,7 @@ def _constants(build: Build) -> dict[str, Any]:
         "NEED_PAD": True,
     }
     if row.op == "reduction":
-        from mmvisattn.ops.window_attention.triton.launch import REDUCTION
+        from mmvisattn.ops.window_attention.triton.plans import REDUCTION
 
         constants.update(REDUCTION, STRIDE=64 if row.max_tokens == 64 else rows * columns)
     if not table:

@@ -8,6 +8,7 @@ from torch import Tensor
 from mmvisattn.ops.tracing import is_traced
 
 Impl = Literal["auto", "reference", "sdpa", "triton"]
+IMPLS = get_args(Impl)
 
 OPS = ("attention", "window_attention", "relative_position_attention", "mask_unit_attention")
 
@@ -33,17 +34,17 @@ def choose(op: str, impl: Impl, qkv: Tensor, *, logits: int | None = None, **arg
         impl: name of the implementation, or "auto".
         qkv: the op's first argument.
         logits: number of logits of the call, where `sdpa` goes block by block on CPU; None elsewhere.
-        arguments: the op's other arguments, by keyword.
+        arguments: those of the op's other arguments that a refusal may depend on, by keyword; sizes in pairs.
 
     Raises:
         ValueError: the name is unknown, or the named implementation refuses the arguments; never falls back.
     """
     if impl == "auto":
-        if qkv.is_cuda and why_not(op, "triton", qkv, **arguments) is None:
+        if qkv.is_cuda and _refusal(op, "triton", qkv, arguments) is None:
             return "triton"
         is_small = qkv.is_cpu and logits is not None and not is_traced(qkv) and logits <= SMALL_CALL
         return "reference" if qkv.is_meta or is_small else "sdpa"
-    refusal = why_not(op, impl, qkv, **arguments)
+    refusal = _refusal(op, impl, qkv, arguments)
     if refusal is not None:
         raise ValueError(refusal)
     return impl
@@ -66,11 +67,16 @@ def why_not(op: str, impl: Impl, qkv: Tensor, **arguments: Any) -> str | None:
     """
     if op not in OPS:
         raise ValueError(f"op is {op!r}; allowed are {', '.join(map(repr, OPS))}")
-    if impl not in get_args(Impl):
-        raise ValueError(f"impl is {impl!r}; allowed are {', '.join(map(repr, get_args(Impl)))}")
+    sizes = {name: (size, size) for name, size in arguments.items() if name in SIZES and isinstance(size, int)}
+    return _refusal(op, impl, qkv, {**arguments, **sizes})
+
+
+def _refusal(op: str, impl: str, qkv: Tensor, arguments: dict[str, Any]) -> str | None:
+    """Return what `why_not` returns; sizes are in pairs."""
+    if impl not in IMPLS:
+        raise ValueError(f"impl is {impl!r}; allowed are {', '.join(map(repr, IMPLS))}")
     if impl != "triton":
         return None
     if op not in TRITON_REFUSALS:
         return f"impl 'triton' of {op} is not part of this build: there are no Triton kernels for it"
-    sizes = {name: (size, size) for name, size in arguments.items() if name in SIZES and isinstance(size, int)}
-    return TRITON_REFUSALS[op](qkv, **{**arguments, **sizes})
+    return TRITON_REFUSALS[op](qkv, **arguments)

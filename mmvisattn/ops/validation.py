@@ -59,13 +59,18 @@ def check_scale(scale: float | None) -> None:
 def as_pair(name: str, value: int | Sequence[int], minimum: int) -> tuple[int, int]:
     """Return `value` as (rows, columns), each at least `minimum`."""
     pair = (value, value) if isinstance(value, int) else value
-    valid = isinstance(pair, Sequence) and len(pair) == 2
-    if not valid or any(isinstance(n, bool) or not isinstance(n, int) or n < minimum for n in pair):
+    is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+    if not is_pair or not is_count(pair[0], minimum) or not is_count(pair[1], minimum):
         raise ValueError(f"{name} is {value!r}; expected an int, or (rows, columns), of at least {minimum}")
     return pair[0], pair[1]
 
 
 def check_count(name: str, value: int) -> None:
     """Raise unless `value` is an int of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not is_count(value, minimum=1):
         raise ValueError(f"{name} is {value!r}; expected an int of at least 1")
+
+
+def is_count(value: object, minimum: int) -> bool:
+    """Return whether `value` is an int, and no bool, of at least `minimum`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum

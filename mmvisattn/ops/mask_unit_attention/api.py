@@ -67,8 +67,9 @@ def mask_unit_attention(
             qkv, None, num_heads=num_heads, window_size=window_size, scale=scale, pad_kv=pad_kv, impl=impl
         )
     (qkv,) = autocast_cast(qkv)
-    sizes: dict[str, Any] = {"num_heads": num_heads, "unit_size": unit_size, "query_stride": query_stride}
-    chosen = choose("mask_unit_attention", impl, qkv, **sizes, scale=scale, pad_kv=pad_kv)
+    unit = None if unit_size is None else as_pair("unit_size", unit_size, minimum=1)
+    sizes: dict[str, Any] = {"num_heads": num_heads, "unit_size": unit, "query_stride": query_stride}
+    chosen = choose("mask_unit_attention", impl, qkv, **sizes)
     implementation = reference.mask_unit_attention if chosen == "reference" else sdpa.mask_unit_attention
     with no_autocast(qkv):
         return implementation(qkv, **call)

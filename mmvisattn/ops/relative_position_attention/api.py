@@ -64,9 +64,10 @@ def relative_position_attention(
     """
     call = _checked(qkv, rel_h, rel_w, num_heads, window_size, scale, pad_kv)
     (qkv,) = autocast_cast(qkv)
-    sizes = {"window_size": window_size, "scale": scale, "num_heads": num_heads, "pad_kv": pad_kv}
-    logits = qkv.shape[0] * num_heads * call["grid"].pairs
-    chosen = choose("relative_position_attention", impl, qkv, logits=logits, rel_h=rel_h, rel_w=rel_w, **sizes)
+    grid: WindowGrid = call["grid"]
+    logits = qkv.shape[0] * num_heads * grid.pairs
+    sizes = {"num_heads": num_heads, "window_size": grid.window}
+    chosen = choose("relative_position_attention", impl, qkv, logits=logits, **sizes)
     module = reference if chosen == "reference" else sdpa
     with no_autocast(qkv):
         output: Tensor = module.relative_position_attention(qkv, rel_h, rel_w, **call)

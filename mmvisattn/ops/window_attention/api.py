@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -69,19 +68,28 @@ def window_attention(
         >>> window_attention(qkv, table, num_heads=2, window_size=4, shift_size=2).shape
         torch.Size([2, 9, 10, 16])
     """
-    call = _checked(qkv, bias_table, num_heads, window_size, shift_size, scale, logit_scale, pad_kv)
+    grid, scale = _checked(qkv, bias_table, num_heads, window_size, shift_size, scale, logit_scale, pad_kv)
     (qkv,) = autocast_cast(qkv)
-    grid: WindowGrid = call.pop("grid")
-    geometry = {"window_size": grid.window, "shift_size": grid.shift}
-    logits = qkv.shape[0] * num_heads * grid.pairs
-    chosen = choose("window_attention", impl, qkv, logits=logits, **call, **geometry, logit_scale=logit_scale)
-    call["logit_multiplier"] = _logit_multiplier(logit_scale, qkv)
+    logits = qkv.shape[0] * num_heads * grid.pairs if qkv.is_cpu else None
+    chosen = choose("window_attention", impl, qkv, logits=logits, num_heads=num_heads, window_size=grid.window)
+    multiplier = _logit_multiplier(logit_scale, qkv)
+    if chosen == "triton":
+        output: Tensor = kernels.window_attention(
+            qkv,
+            bias_table,
+            num_heads=num_heads,
+            window_size=grid.window,
+            shift_size=grid.shift,
+            scale=scale,
+            logit_multiplier=multiplier,
+            pad_kv=pad_kv,
+        )
+        return output
+    implementation = reference.window_attention if chosen == "reference" else sdpa.window_attention
     with no_autocast(qkv):
-        if chosen == "triton":
-            output: Tensor = kernels.window_attention(qkv, **call, **geometry)
-            return output
-        implementation = reference.window_attention if chosen == "reference" else sdpa.window_attention
-        return implementation(qkv, grid=grid, **call)
+        return implementation(
+            qkv, bias_table, num_heads=num_heads, grid=grid, scale=scale, logit_multiplier=multiplier, pad_kv=pad_kv
+        )
 
 
 def window_attention_weights(
@@ -115,13 +123,12 @@ def window_attention_weights(
     Raises:
         ValueError: an argument is out of its range.
     """
-    call = _checked(qkv, bias_table, num_heads, window_size, shift_size, scale, logit_scale, pad_kv)
+    grid, scale = _checked(qkv, bias_table, num_heads, window_size, shift_size, scale, logit_scale, pad_kv)
     (qkv,) = autocast_cast(qkv)
-    grid = call["grid"]
     with no_autocast(qkv):
         query, key, _ = split_windows(qkv, num_heads, grid, pad_kv)
         multiplier = _logit_multiplier(logit_scale, qkv)
-        weights = reference.attention_weights(query, key, bias_table, grid, call["scale"], multiplier)
+        weights = reference.attention_weights(query, key, bias_table, grid, scale, multiplier)
     return row_major(weights, grid).transpose(0, 1)
 
 
@@ -134,8 +141,8 @@ def _checked(
     scale: float | None,
     logit_scale: Tensor | None,
     pad_kv: Tensor | None,
-) -> dict[str, Any]:
-    """Check all arguments and return them in the form that the implementations take."""
+) -> tuple[WindowGrid, float]:
+    """Check all arguments and return the geometry and the factor of plain logits."""
     check_qkv(qkv, num_heads)
     check_scale(scale)
     rows, columns = as_pair("window_size", window_size, minimum=1)
@@ -151,13 +158,8 @@ def _checked(
         check_parameter("logit_scale", logit_scale, qkv, (num_heads,), (num_heads, 1, 1))
         if scale is not None:
             raise ValueError(f"scale is {scale!r}; expected None where logit_scale is given, which replaces it")
-    return {
-        "bias_table": bias_table,
-        "num_heads": num_heads,
-        "grid": WindowGrid((qkv.shape[1], qkv.shape[2]), (rows, columns), shift),
-        "scale": (channels // num_heads) ** -0.5 if scale is None else float(scale),
-        "pad_kv": pad_kv,
-    }
+    grid = WindowGrid((qkv.shape[1], qkv.shape[2]), (rows, columns), shift)
+    return grid, (channels // num_heads) ** -0.5 if scale is None else float(scale)
 
 
 def _logit_multiplier(logit_scale: Tensor | None, qkv: Tensor) -> Tensor | None:

@@ -8,7 +8,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from mmvisattn.ops import window_attention
-from mmvisattn.ops.window_attention.triton import launch
+from mmvisattn.ops.window_attention.triton import configurations, launch, plans
 
 OPS = torch.ops.mmvisattn
 
@@ -156,11 +156,15 @@ def test_a_zero_token_gives_finite_gradients_under_cosine(make_call):
 def test_the_tile_changes_nothing_but_rounding(tile, make_call, monkeypatch):
     call = make_call((9, 8), (9, 8), (4, 3), heads=1, cosine=True).as_input(torch.float32)
     expected = attend(call)
-    find = launch.find_configuration
+    find = plans.find_configuration
     resized = lambda *key: (found := find(*key)) and found._replace(block_q=tile[0], block_k=tile[1])  # noqa: E731
-    monkeypatch.setattr(launch, "find_configuration", resized)
+    monkeypatch.setattr(plans, "find_configuration", resized)
+    configurations.forget()
     out = attend(call)
-    for ours, plain in zip((out, *gradients(call, out)), (expected, *gradients(call, expected)), strict=True):
+    grads = gradients(call, out)
+    monkeypatch.undo()
+    configurations.forget()
+    for ours, plain in zip((out, *grads), (expected, *gradients(call, expected)), strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5)  # some 50 roundings of float32
 
 

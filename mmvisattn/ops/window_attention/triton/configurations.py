@@ -5,11 +5,11 @@ at run time: it would stall training on images of many sizes, and its choices wo
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,6 +26,9 @@ EXAMPLE_WINDOW = {32: (5, 6), 64: (7, 7), 1024: (12, 12)}
 """By `max_tokens`, a window to compile and time its rows with: one that fills its tiles badly."""
 MAX_ROWS = 60
 """Rows per architecture: what a person can still read and a continuous-integration run still compile."""
+CACHED_CALLS = 1024
+"""Signatures whose launches are kept: four stages, with and without shift, for a hundred image sizes."""
+_CACHES: list[Any] = []
 
 
 class Configuration(NamedTuple):
@@ -90,7 +93,20 @@ def write_table(table: dict[str, list[Row]], file: Path = TABLE_FILE) -> None:
     file.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
-@lru_cache(maxsize=4096)
+def cached_until_replaced(function: Callable[..., Any]) -> Any:
+    """Keep the results of a function that depends on the table, as long as no row has another configuration."""
+    cached = lru_cache(maxsize=CACHED_CALLS)(function)
+    _CACHES.append(cached)
+    return cached
+
+
+def forget() -> None:
+    """Forget every result that depends on the table."""
+    for cached in _CACHES:
+        cached.cache_clear()
+
+
+@cached_until_replaced
 def find_configuration(op: str, tokens: int, head_dim: int, numbers: str, architecture: str) -> Configuration | None:
     """Return the configuration of a kernel, or None where the table has no row for the call.
 
@@ -127,12 +143,12 @@ def replaced(architecture: str, row: Row, configuration: Configuration) -> Itera
     rows = _table()[architecture]
     place = rows.index(row)
     rows[place] = row._replace(configuration=configuration)
-    find_configuration.cache_clear()
+    forget()
     try:
         yield
     finally:
         rows[place] = row
-        find_configuration.cache_clear()
+        forget()
 
 
 @lru_cache

@@ -1,12 +1,14 @@
 """The registered torch ops of the fused window attention: schemas, fakes, autograd. Triton is imported on first use.
 
 Forward and backward are two ops joined by an `autograd.Function`, the cheapest wiring per call that
-`torch.compile(fullgraph=True)` sees as two nodes. Optional gradients are returned as empty tensors, so that the number
-of results is fixed.
+`torch.compile(fullgraph=True)` sees as two nodes. The backward returns the wanted gradients and no others.
 """
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -21,21 +23,21 @@ _INPUTS = (
 )
 library = torch.library.Library("mmvisattn", "FRAGMENT")
 library.define(f"window_attention({_INPUTS}) -> Tensor")
-library.define(
-    f"window_attention_backward(Tensor grad_out, {_INPUTS}, bool[4] needs) -> (Tensor, Tensor, Tensor, Tensor)"
-)
+library.define(f"window_attention_backward(Tensor grad_out, {_INPUTS}, bool[4] needs) -> Tensor[]")
+
+
+@lru_cache
+def _launcher() -> ModuleType:
+    """The module that launches the kernels, and imports Triton."""
+    return import_module("mmvisattn.ops.window_attention.triton.launch")
 
 
 def _forward(*arguments: Any) -> Tensor:
-    from mmvisattn.ops.window_attention.triton import launch
-
-    return launch.forward(*arguments)
+    return _launcher().forward(*arguments)
 
 
-def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from mmvisattn.ops.window_attention.triton import launch
-
-    return launch.backward(*arguments)
+def _backward(*arguments: Any) -> list[Tensor]:
+    return _launcher().backward(*arguments)
 
 
 for _key in ("CUDA", "CPU") if INTERPRETED else ("CUDA",):
@@ -60,12 +62,17 @@ def _backward_fake(
     shift_size: Sequence[int],
     scale: float,
     needs: Sequence[bool],
-) -> tuple[Tensor, ...]:
-    grads = [qkv.new_empty(qkv.shape if needs[0] else (0,))]
-    for parameter, needed in zip((bias_table, multiplier, pad_kv), needs[1:], strict=True):
-        shape = parameter.shape if needed and parameter is not None else (0,)
-        grads.append(qkv.new_empty(shape, dtype=torch.float32))
-    return tuple(grads)
+) -> list[Tensor]:
+    inputs = (qkv, bias_table, multiplier, pad_kv)
+    return [
+        qkv.new_empty(tensor.shape, dtype=qkv.dtype if tensor is qkv else torch.float32)
+        for tensor, needed in zip(inputs, needs, strict=True)
+        if needed and tensor is not None
+    ]
+
+
+_FORWARD = torch.ops.mmvisattn.window_attention.default
+_BACKWARD = torch.ops.mmvisattn.window_attention_backward.default
 
 
 class _WindowAttention(torch.autograd.Function):
@@ -75,7 +82,7 @@ class _WindowAttention(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Tensor:
         ctx.save_for_backward(*arguments[:4])
         ctx.geometry = arguments[4:]
-        return torch.ops.mmvisattn.window_attention.default(*arguments)
+        return _FORWARD(*arguments)
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
@@ -84,10 +91,8 @@ class _WindowAttention(torch.autograd.Function):
             raise RuntimeError("impl 'triton' is differentiable once; take impl='reference' for second derivatives")
         inputs = ctx.saved_tensors
         needs = ctx.needs_input_grad[:4]
-        grads = torch.ops.mmvisattn.window_attention_backward.default(grad_out, *inputs, *ctx.geometry, needs)
-        cast = [
-            grad.to(tensor.dtype) if needed else None for grad, tensor, needed in zip(grads, inputs, needs, strict=True)
-        ]
+        grads = iter(_BACKWARD(grad_out, *inputs, *ctx.geometry, needs))
+        cast = [next(grads).to(tensor.dtype) if needed else None for tensor, needed in zip(inputs, needs, strict=True)]
         return *cast, None, None, None, None
 
 

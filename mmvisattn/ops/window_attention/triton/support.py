@@ -1,12 +1,14 @@
 """Which calls the kernels take. Torch only: asking costs no import of Triton."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mmvisattn.ops.tracing import is_traced
 from mmvisattn.ops.window_attention.triton.registration import INTERPRETED
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -25,7 +27,8 @@ def why_not(qkv: Tensor, *, num_heads: int, window_size: Sequence[int], **others
         window_size: Rows and columns of a window, in tokens.
         others: The other arguments of the op; the kernels take all that the op's own checks let pass.
     """
-    refusal = _refused_device(qkv.device)
+    # A compiler looks through a cache and warns of it.
+    refusal = _refused_device(qkv.device) if is_traced(qkv) else _remembered_device(qkv.device)
     if refusal is not None:
         return refusal
     if qkv.dtype not in DTYPES:
@@ -38,6 +41,12 @@ def why_not(qkv: Tensor, *, num_heads: int, window_size: Sequence[int], **others
     if max(window_size) > MAX_WINDOW:
         return f"impl 'triton' refuses window_size {tuple(window_size)}; allowed are at most {MAX_WINDOW} per side"
     return None
+
+
+@lru_cache
+def _remembered_device(device: torch.device) -> str | None:
+    """What `_refused_device` said; asking a GPU what it is takes longer than all else here."""
+    return _refused_device(device)
 
 
 def _refused_device(device: torch.device) -> str | None:
