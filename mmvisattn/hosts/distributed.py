@@ -6,6 +6,7 @@ which refuses CPU tensors. So on the CPU the process group is started here, with
 built, and the model is wrapped in :class:`CpuDistributedDataParallel`.
 """
 
+import atexit
 import logging
 import os
 import subprocess
@@ -112,7 +113,7 @@ def cpu_wrapper(cfg: Config) -> dict[str, object]:
 
 
 def start_gloo(launcher: str, rank: int, world_size: int) -> None:
-    """Start the gloo process group.
+    """Start the gloo process group, and see to its end when the process ends.
 
     The meeting point is ``MASTER_ADDR``:``MASTER_PORT``. ``torchrun`` sets both; under Slurm the first host of the job
     is asked for, and the port is 29500, when they are not set.
@@ -129,3 +130,10 @@ def start_gloo(launcher: str, rank: int, world_size: int) -> None:
         os.environ["MASTER_ADDR"] = hosts.stdout.split()[0]
     os.environ.setdefault("MASTER_PORT", "29500")
     distributed.init_process_group("gloo", rank=rank, world_size=world_size)
+    atexit.register(stop_gloo)
+
+
+def stop_gloo() -> None:
+    """Stop the gloo process group; its threads, left running, can abort a process that ends (exit code -6)."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

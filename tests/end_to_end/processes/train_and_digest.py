@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from mmengine.dist import get_rank
-from mmengine.utils import ManagerMixin
 
 from mmvisattn.hosts.launch import train
 
@@ -30,17 +29,11 @@ def digest(runner):
     }
 
 
-def with_subclasses(kind):
-    return [kind, *(inner for subclass in kind.__subclasses__() for inner in with_subclasses(subclass))]
-
-
 def main():
     output, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
     for index, arguments in enumerate(runs):
         runner = train(**arguments, launcher="pytorch")
         (output / f"run{index}_rank{get_rank()}.json").write_text(json.dumps(digest(runner)))
-        for kind in with_subclasses(ManagerMixin):
-            kind._instance_dict.clear()
 
 
 if __name__ == "__main__":

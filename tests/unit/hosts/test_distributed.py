@@ -1,5 +1,10 @@
 """What each launcher is expected to set, and what becomes of a config on the CPU."""
 
+import os
+import socket
+import subprocess
+import sys
+
 import pytest
 import torch
 from mmengine.config import Config
@@ -24,6 +29,7 @@ def started(monkeypatch):
         "init_process_group",
         lambda backend, rank, world_size: calls.append((backend, rank, world_size)),
     )
+    monkeypatch.setattr(distributed.atexit, "register", lambda function: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for name in ("MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
@@ -52,6 +58,25 @@ def test_gloo_on_the_cpu(started, monkeypatch, launcher):
     assert distributed.os.environ["LOCAL_RANK"] == "1"
     if launcher == "slurm":
         assert distributed.os.environ["MASTER_ADDR"] == "node7"
+
+
+def test_the_group_ends_before_the_process():
+    """Its threads, left running, abort the process now and then: `terminate called without an active exception`."""
+    script = """
+import atexit
+from torch import distributed
+atexit.register(lambda: print("left running:", distributed.is_initialized()))
+from mmvisattn.hosts.distributed import start_gloo
+start_gloo("pytorch", rank=0, world_size=1)
+print("started:", distributed.is_initialized())
+"""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    environment = {**os.environ, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["started: True", "left running: False"]
 
 
 def test_without_a_launcher_nothing_changes(started):
