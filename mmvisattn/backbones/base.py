@@ -19,7 +19,8 @@ class Backbone(nn.Module):
     Args:
         dims: Channels of every level.
         strides: Stride of every level, in pixels.
-        out_indices: Levels to return, in rising order. Negative indices count from the end.
+        out_indices: Levels to return, in rising order. Negative indices count from the end. Levels after the last one
+            are kept for checkpoints, but do not run, and are frozen.
         frozen_stages: -1 freezes nothing; 0 freezes the patch and position embeddings; k > 0 freezes the first k
             levels with their output norms as well. Frozen parts get no gradients and stay in eval mode.
         norm_eval: Whether batch norms stay in eval mode.
@@ -104,8 +105,16 @@ class Backbone(nn.Module):
         """Return the parts that ``out_indices`` and ``frozen_stages`` count: stages, or blocks in plain ViTs."""
         return list(self.stages)
 
+    def levels_in_use(self) -> list[nn.Module]:
+        """Return the levels up to the last returned one; no later one can change a result."""
+        return self.levels()[: self.out_indices[-1] + 1]
+
     def frozen_parts(self) -> Iterator[nn.Module | nn.Parameter]:
-        """Yield the modules and parameters that ``frozen_stages`` freezes."""
+        """Yield the modules and parameters that ``frozen_stages`` freezes, and the levels that are not in use.
+
+        A level that does not run must not ask for gradients: DDP would wait for them.
+        """
+        yield from self.levels()[len(self.levels_in_use()) :]
         if self.frozen_stages < 0:
             return
         yield self.patch_embed

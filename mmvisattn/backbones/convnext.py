@@ -247,7 +247,7 @@ class ConvNeXt(Backbone):
         """
         x = self.patch_embed(image)
         features = []
-        for index, stage in enumerate(self.stages):
+        for index, stage in enumerate(self.levels_in_use()):
             x = stage(x)
             if index in self.out_indices:
                 features.append(self.export(index, x))

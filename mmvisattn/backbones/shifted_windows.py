@@ -144,7 +144,7 @@ class ShiftedWindowBackbone(Backbone):
         if self.absolute_pos_embed is not None:
             x = add_position_embedding(x, self.absolute_pos_embed)
         features = []
-        for index, stage in enumerate(self.stages):
+        for index, stage in enumerate(self.levels_in_use()):
             x = stage(x)
             if index in self.out_indices:
                 features.append(self.export(index, x))

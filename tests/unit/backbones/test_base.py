@@ -56,12 +56,25 @@ def test_frozen_parts_stay_as_they_are_in_training():
     assert not any(torch.equal(*pair) for pair in later)
 
 
-def test_gradients_reach_all_that_is_not_frozen():
-    backbone = swin(frozen_stages=1)
+@pytest.mark.parametrize(
+    ("frozen_stages", "out_indices"), [(1, (0, 1, 2)), (1, (0, 1)), (-1, (0,)), (-1, (1,)), (-1, (0, 2)), (0, (0, 1))]
+)
+def test_gradients_reach_all_that_is_not_frozen(frozen_stages, out_indices):
+    """DDP fails on a parameter that asks for a gradient and gets none."""
+    backbone = swin(frozen_stages=frozen_stages, out_indices=out_indices)
     sum(features.square().sum() for features in backbone(torch.randn(2, 3, 20, 28))).backward()
     for name, parameter in backbone.named_parameters():
         assert (parameter.grad is not None) == parameter.requires_grad, name
-    assert any(not parameter.requires_grad for parameter in backbone.parameters())
+    frozen = any(not parameter.requires_grad for parameter in backbone.parameters())
+    assert frozen == (frozen_stages >= 0 or out_indices[-1] < 2)
+
+
+def test_levels_after_the_last_returned_one_do_not_run():
+    backbone = swin(out_indices=(0, 1))
+    backbone.stages[2].register_forward_pre_hook(lambda *_: pytest.fail("the last stage ran"))
+    backbone.stages[1].register_forward_pre_hook(lambda *_: ran.append(1))
+    ran = []
+    assert len(backbone(torch.randn(1, 3, 16, 16))) == 2 and ran
 
 
 def test_norm_eval_keeps_running_statistics():
