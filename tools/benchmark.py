@@ -16,10 +16,19 @@ from mmvisattn.analysis.benchmark import backbones, window_attention
 from mmvisattn.analysis.benchmark.peers import PEERS
 
 
+def count(text: str) -> int:
+    """Read a whole number, 1 or more."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, got '{text}'")
+    return int(text)
+
+
 def size(text: str) -> tuple[int, int]:
-    """Read HEIGHTxWIDTH."""
-    height, width = text.lower().split("x")
-    return int(height), int(width)
+    """Read HEIGHTxWIDTH, in pixels."""
+    height, by, width = text.lower().partition("x")
+    if not by:
+        raise argparse.ArgumentTypeError(f"must be HEIGHTxWIDTH, such as 512x512, got '{text}'")
+    return count(height), count(width)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -28,14 +37,19 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("subject", choices=[*backbones.BACKBONES, "window_attention"])
     parser.add_argument("--sizes", type=size, nargs="+", default=[(800, 1344), (512, 512)], metavar="HxW")
     parser.add_argument("--against", nargs="+", metavar="LIBRARY", help="default: all that have the backbone")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is timed (default: %(default)s)")
-    parser.add_argument("--batch", type=int, nargs="+", default=[1], help="images in a batch (default: 1)")
+    parser.add_argument("--rounds", type=count, default=5, help="how often each is timed (default: %(default)s)")
+    parser.add_argument("--batch", type=count, nargs="+", default=[1], help="images in a batch (default: 1)")
     parser.add_argument(
         "--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="of the op alone"
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows of a backbone here too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    known = [peer.library for peer in PEERS.get(options.subject, [])]
+    options.against = options.against or known
+    if unknown := sorted(set(options.against) - set(known)):
+        parser.error(f"argument --against: {options.subject} is compared with {known}, got {unknown}")
+    return options
 
 
 def main() -> None:
@@ -52,10 +66,11 @@ def main() -> None:
         ]
         print(window_attention.compare(cases, options.device, options.rounds))
         return
-    libraries = options.against or [peer.library for peer in PEERS[options.subject]]
     rows = []
     for batch in options.batch:
-        rows += backbones.compare(options.subject, libraries, options.sizes, options.rounds, batch, options.device)
+        rows += backbones.compare(
+            options.subject, options.against, options.sizes, options.rounds, batch, options.device
+        )
     print(backbones.table(rows))
     if options.json:
         options.json.write_text(backbones.to_json(rows) + "\n")

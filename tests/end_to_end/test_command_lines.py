@@ -113,3 +113,17 @@ def test_too_few_arguments(script):
     done = run(shutil.which("bash"), ROOT / "tools" / script, "config.py")
     assert done.returncode == 2
     assert done.stderr.startswith("usage: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--sizes", "0x64"], "argument --sizes: must be a whole number, 1 or more, got '0'"),
+        (["--sizes", "64"], "argument --sizes: must be HEIGHTxWIDTH, such as 512x512, got '64'"),
+        (["--against", "tim"], "argument --against: swin_tiny is compared with "),
+    ],
+)
+def test_faulty_argument_of_the_benchmark(arguments, sentence):
+    done = run(sys.executable, ROOT / "tools/benchmark.py", "swin_tiny", *arguments)
+    assert done.returncode == 2 and sentence in done.stderr
+    assert "Traceback" not in done.stderr
