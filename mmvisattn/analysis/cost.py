@@ -10,7 +10,7 @@ import copy
 import inspect
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -140,13 +140,14 @@ def _flops_of(name: str, module: nn.Module, counted: dict[str, int]) -> int:
 
 
 def register_kernel_formulas() -> None:
-    """Teach torch's ``FlopCounterMode`` the fused window attention: 4 P N C forward and 10 P N C backward.
+    """Teach torch's ``FlopCounterMode`` the registered attention ops: 4 P N C forward and 10 P N C backward.
 
     P is the number of padded positions, N the tokens of a window, C the channels; a multiply and an add count as two,
     as in torch's own formulas. Calling it again changes nothing.
     """
     from torch.utils.flop_counter import flop_registry, register_flop_formula
 
+    from mmvisattn.ops import blockwise_op
     from mmvisattn.ops.window_attention.triton import registration
 
     def products(count: int, qkv_shape: Sequence[int], window_size: Sequence[int]) -> int:
@@ -155,18 +156,21 @@ def register_kernel_formulas() -> None:
         padded = batch * -(-height // rows) * rows * -(-width // columns) * columns
         return count * padded * rows * columns * (channels // 3)
 
-    # each formula gets the op's arguments, with shapes in place of tensors
-    def forward(*arguments: Any, **unused: Any) -> int:
-        return products(4, arguments[0], arguments[5])
+    # Each formula gets the op's arguments, with shapes in place of tensors; the window's place among them differs.
+    def formula(count: int, qkv: int, window: int) -> Callable[..., int]:
+        return lambda *arguments, **unused: products(count, arguments[qkv], arguments[window])
 
-    def backward(*arguments: Any, **unused: Any) -> int:
-        return products(10, arguments[1], arguments[6])
-
-    assert registration.library is not None  # importing it registered the ops
+    assert registration.library is not None and blockwise_op.library is not None  # importing them registered the ops
     ops = torch.ops.mmvisattn
-    for op, formula in ((ops.window_attention, forward), (ops.window_attention_backward, backward)):
+    formulas = {
+        ops.window_attention: formula(4, qkv=0, window=5),
+        ops.window_attention_backward: formula(10, qkv=1, window=6),
+        ops.blockwise_attention: formula(4, qkv=0, window=6),
+        ops.blockwise_attention_backward: formula(10, qkv=1, window=7),
+    }
+    for op, count in formulas.items():
         if op not in flop_registry:
-            register_flop_formula(op)(formula)
+            register_flop_formula(op)(count)
 
 
 def _count_outputs(activations: dict[str, int], name: str) -> Any:

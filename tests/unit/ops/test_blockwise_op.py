@@ -5,6 +5,7 @@ import torch
 from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 
+from mmvisattn.analysis import cost
 from mmvisattn.ops import blockwise, window_attention
 from mmvisattn.ops.blockwise_op import attend_blockwise
 from mmvisattn.ops.windows import WindowGrid
@@ -95,6 +96,18 @@ def test_eager_calls_show_their_matrix_products_to_flop_counters():
     with FlopCounterMode(display=False) as counter:
         window_attention(torch.randn(1, 4, 4, 12), num_heads=2, window_size=4, impl="sdpa")
     assert counter.get_total_flops() == 2 * 2 * 16 * 16 * 4  # two products, a multiply and an add each
+
+
+def test_flop_counters_can_be_taught_the_registered_ops():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    cost.register_kernel_formulas()
+    qkv, *others = arguments("scaled", learning=False)
+    padded, tokens, channels = 2 * 6 * 6, WINDOW[0] * WINDOW[1], HEADS * HEAD_DIM  # 4 x 5 tokens, in whole windows
+    with FlopCounterMode(display=False) as counter:
+        out = OPS.blockwise_attention(qkv, *others)
+        OPS.blockwise_attention_backward(out, qkv, *others, [True] * 3)
+    assert counter.get_total_flops() == (4 + 10) * padded * tokens * channels
 
 
 @pytest.mark.parametrize("strict", [False, True])
