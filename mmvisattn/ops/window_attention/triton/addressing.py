@@ -122,14 +122,14 @@ def store_sum(row_ptr, tile, chosen, HEAD_DIM: tl.constexpr, PADDED_DIM: tl.cons
 
 @triton.jit
 def load_keys(
-    qkv_ptr,
-    pad_kv_ptr,
+    qkv_ptr,  # (B, H, W, 3C)
+    pad_kv_ptr,  # (2, C), of the type of qkv; unused without HAS_PAD
     which,
     head,
     heads,
-    token,
-    inside,
-    padding,
+    token,  # (slots,) int64
+    inside,  # (slots,) bool
+    padding,  # (slots,) bool
     HEAD_DIM: tl.constexpr,
     PADDED_DIM: tl.constexpr,
     HAS_PAD: tl.constexpr,

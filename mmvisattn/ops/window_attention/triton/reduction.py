@@ -39,7 +39,15 @@ def _sum_table(
 
 
 @triton.jit
-def _sum_columns(program, partial_ptr, grad_ptr, rows, columns, COLUMNS: tl.constexpr, STEP: tl.constexpr):
+def _sum_columns(
+    program,
+    partial_ptr,  # (rows, columns) float32
+    grad_ptr,  # (columns,) float32
+    rows,
+    columns,
+    COLUMNS: tl.constexpr,
+    STEP: tl.constexpr,
+):
     """Column sums of a (rows, columns) float32 matrix, COLUMNS at a time."""
     column = program * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros((STEP, COLUMNS), tl.float32)

@@ -37,7 +37,10 @@ def _sum_keys_and_values(
     HAS_BIAS: tl.constexpr, HAS_SHIFT: tl.constexpr, HAS_PAD: tl.constexpr, COSINE: tl.constexpr,
     PRECISION: tl.constexpr, NEED_QKV: tl.constexpr, NEED_PAD: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of one block of keys and values. Tiles of logits are transposed here: (keys, queries)."""
+    """Gradients of one block of keys and values. Tiles of logits are transposed here: (keys, queries).
+
+    The pointers are those of `tiled_backward_keys_and_bias`, which has their shapes.
+    """
     TOKENS: tl.constexpr = WINDOW_H * WINDOW_W
     BLOCKS: tl.constexpr = (TOKENS + BLOCK_K - 1) // BLOCK_K
     block = program % BLOCKS
@@ -115,7 +118,10 @@ def _sum_bias(
     HAS_BIAS: tl.constexpr, HAS_SHIFT: tl.constexpr, HAS_PAD: tl.constexpr, COSINE: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradient of one tile of the bias, (BLOCK_Q, BLOCK_K), summed over every splits-th window."""
+    """Gradient of one tile of the bias, (BLOCK_Q, BLOCK_K), summed over every splits-th window.
+
+    The pointers are those of `tiled_backward_keys_and_bias`, which has their shapes.
+    """
     TOKENS: tl.constexpr = WINDOW_H * WINDOW_W
     Q_BLOCKS: tl.constexpr = (TOKENS + BLOCK_Q - 1) // BLOCK_Q
     K_BLOCKS: tl.constexpr = (TOKENS + BLOCK_K - 1) // BLOCK_K
