@@ -157,7 +157,7 @@ def test_autocast():
         assert (low - exact).abs().max() < 40 * torch.finfo(torch.bfloat16).eps
 
 
-@pytest.mark.parametrize("train", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("train", [False, True])
 def test_compiles_for_changing_sizes(train):
     backbone = swin(dict(embed_dim=8, depths=(1, 1), num_heads=(1, 2))).double().eval()
     compiled = torch.compile(backbone, backend="aot_eager", dynamic=True, fullgraph=True)
