@@ -13,7 +13,7 @@ import torch
 
 import mmvisattn.registry  # noqa: F401  (mmdet imports mmcv's operators)
 from mmvisattn.analysis.benchmark import backbones, window_attention
-from mmvisattn.analysis.benchmark.peers import PEERS
+from mmvisattn.analysis.benchmark.peers import PEERS, is_installed
 
 
 def count(text: str) -> int:
@@ -36,7 +36,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("subject", choices=[*backbones.BACKBONES, "window_attention"])
     parser.add_argument("--sizes", type=size, nargs="+", default=[(800, 1344), (512, 512)], metavar="HxW")
-    parser.add_argument("--against", nargs="+", metavar="LIBRARY", help="default: all that have the backbone")
+    parser.add_argument("--against", nargs="+", metavar="LIBRARY", help="default: all that are installed")
     parser.add_argument("--rounds", type=count, default=5, help="how often each is timed (default: %(default)s)")
     parser.add_argument("--batch", type=count, nargs="+", default=[1], help="images in a batch (default: 1)")
     parser.add_argument(
@@ -45,10 +45,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows of a backbone here too")
     options = parser.parse_args()
-    known = [peer.library for peer in PEERS.get(options.subject, [])]
+    known = [peer.library for peer in PEERS.get(options.subject, []) if is_installed(peer.library)]
     options.against = options.against or known
     if unknown := sorted(set(options.against) - set(known)):
-        parser.error(f"argument --against: {options.subject} is compared with {known}, got {unknown}")
+        parser.error(f"argument --against: {options.subject} can be compared with {known} here, got {unknown}")
     return options
 
 

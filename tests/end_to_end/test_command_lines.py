@@ -120,7 +120,7 @@ def test_too_few_arguments(script):
     [
         (["--sizes", "0x64"], "argument --sizes: must be a whole number, 1 or more, got '0'"),
         (["--sizes", "64"], "argument --sizes: must be HEIGHTxWIDTH, such as 512x512, got '64'"),
-        (["--against", "tim"], "argument --against: swin_tiny is compared with "),
+        (["--against", "tim"], "argument --against: swin_tiny can be compared with "),
     ],
 )
 def test_faulty_argument_of_the_benchmark(arguments, sentence):

@@ -5,24 +5,12 @@ Runs in a process of its own, see the fixture `mmpretrain_results`.
 
 import sys
 import warnings
-from pathlib import Path
 
-import importlib_metadata
 import torch
 from conftest import randomise, with_exact_coordinates
 from torch import nn
 
-
-def hide_transformers() -> None:
-    """Make mmpretrain believe that transformers is not installed; it then leaves its language models out."""
-    distribution = importlib_metadata.distribution
-
-    def visible(name: str) -> importlib_metadata.Distribution:
-        if name == "transformers":
-            raise importlib_metadata.PackageNotFoundError(name)
-        return distribution(name)
-
-    importlib_metadata.distribution = visible
+from mmvisattn.analysis.benchmark.peers import import_mmpretrain
 
 
 def results_of(model: nn.Module, *sizes: tuple[int, int]) -> dict:
@@ -33,10 +21,10 @@ def results_of(model: nn.Module, *sizes: tuple[int, int]) -> dict:
 
 
 def main(path: str) -> None:
-    sys.path.insert(0, str(Path(sys.prefix) / "mmpretrain"))  # installed apart, see tools/environment/peers-apart.txt
-    hide_transformers()
-    from mmpretrain.models.backbones import ConvNeXt, SwinTransformer, SwinTransformerV2
-
+    backbones = import_mmpretrain()
+    ConvNeXt, SwinTransformer, SwinTransformerV2 = (
+        getattr(backbones, name) for name in ("ConvNeXt", "SwinTransformer", "SwinTransformerV2")
+    )
     arch = {"embed_dims": 16, "depths": [2, 2, 2], "num_heads": [2, 4, 4]}
     options = {"img_size": 64, "out_indices": (0, 1, 2), "pad_small_map": True}
     v2_arch = arch | {"extra_norm_every_n_blocks": 2}

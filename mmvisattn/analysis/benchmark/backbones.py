@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mmvisattn.analysis.benchmark.measure import Work, peak_memory, time_in_turns
 from mmvisattn.analysis.benchmark.peers import PEERS, Peer, Size
-from mmvisattn.backbones.convnext import ConvNeXt
+from mmvisattn.backbones.convnext import ConvNeXt, ConvNeXtV2
 from mmvisattn.backbones.swin import SwinTransformer
 from mmvisattn.backbones.swin_v2 import SwinTransformerV2
 
@@ -40,6 +40,7 @@ BACKBONES = {
     # the peers keep the coordinates of the position network in float32
     "swin_v2_tiny": Subject(lambda: SwinTransformerV2("tiny", window_size=8, drop_path_rate=0.0), (512, 512), 1e-5),
     "convnext_tiny": Subject(lambda: ConvNeXt("tiny", layer_scale_init_value=1.0), (256, 256)),
+    "convnext_v2_tiny": Subject(lambda: ConvNeXtV2("tiny"), (256, 256)),
 }
 
 

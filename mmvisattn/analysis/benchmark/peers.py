@@ -5,8 +5,13 @@ imported only when they are asked for.
 """
 
 import importlib
+import importlib.util
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -136,8 +141,71 @@ def _timm_convnext_stages(model: nn.Module, image: Tensor) -> list[Tensor]:
     return maps
 
 
+def _timm_convnext_v2(size: Size) -> nn.Module:
+    return importlib.import_module("timm").create_model("convnextv2_tiny")
+
+
 def _torchvision_convnext(size: Size) -> nn.Module:
     return importlib.import_module("torchvision.models").convnext_tiny(stochastic_depth_prob=0.0)
+
+
+APART = str(Path(sys.prefix) / "mmpretrain")
+"""Folder of the environment for packages that must not be seen by default."""
+
+
+def is_installed(library: str) -> bool:
+    """Whether a library can be imported, by default or from :data:`APART`.
+
+    Example:
+        >>> is_installed("torch"), is_installed("tourch")
+        (True, False)
+    """
+    return importlib.util.find_spec(library) is not None or (Path(APART) / library).is_dir()
+
+
+def import_mmpretrain() -> ModuleType:
+    """Import mmpretrain's backbones beside a newer transformers than it knows.
+
+    It may be installed into :data:`APART`, to stay out of the way of mmdet, which imports it when it can. It is made to
+    believe that transformers is not installed, and so leaves its language models out.
+    """
+    if APART not in sys.path:
+        sys.path.append(APART)
+    metadata = importlib.import_module("importlib_metadata")
+    distribution = metadata.distribution
+
+    def without_transformers(name: str) -> Any:
+        if name == "transformers":
+            raise metadata.PackageNotFoundError(name)
+        return distribution(name)
+
+    metadata.distribution = without_transformers
+    try:
+        return importlib.import_module("mmpretrain.models.backbones")
+    finally:
+        metadata.distribution = distribution
+
+
+ALL_STAGES = (0, 1, 2, 3)
+
+
+def _mmpretrain_swin_v2(size: Size) -> nn.Module:
+    build = import_mmpretrain().SwinTransformerV2
+    return build("tiny", img_size=size, window_size=8, drop_path_rate=0.0, out_indices=ALL_STAGES, pad_small_map=True)
+
+
+def _mmpretrain_convnext(size: Size) -> nn.Module:
+    build = import_mmpretrain().ConvNeXt
+    return build("tiny", out_indices=ALL_STAGES, gap_before_final_norm=False, layer_scale_init_value=1.0)
+
+
+def _mmpretrain_convnext_v2(size: Size) -> nn.Module:
+    build = import_mmpretrain().ConvNeXt
+    return build("tiny", out_indices=ALL_STAGES, gap_before_final_norm=False, layer_scale_init_value=0.0, use_grn=True)
+
+
+def _mmpretrain(build: Callable[[Size], nn.Module], key_map: KeyMap) -> Peer:
+    return Peer("mmpretrain", build, lambda model, image: model(image), key_map, out_norms=True)
 
 
 PEERS: dict[str, tuple[Peer, ...]] = {
@@ -158,9 +226,15 @@ PEERS: dict[str, tuple[Peer, ...]] = {
     "swin_v2_tiny": (
         Peer("timm", _timm_swin_v2, _timm_swin_stages, swin_v2.TIMM),
         Peer("torchvision", _torchvision_swin_v2, _torchvision_stages(last_axis=True), swin_v2.TORCHVISION),
+        _mmpretrain(_mmpretrain_swin_v2, swin_v2.OPENMMLAB),
     ),
     "convnext_tiny": (
         Peer("timm", _timm_convnext, _timm_convnext_stages, convnext.TIMM),
         Peer("torchvision", _torchvision_convnext, _torchvision_stages(last_axis=False), convnext.TORCHVISION),
+        _mmpretrain(_mmpretrain_convnext, convnext.MMPRETRAIN),
+    ),
+    "convnext_v2_tiny": (
+        Peer("timm", _timm_convnext_v2, _timm_convnext_stages, convnext.TIMM),
+        _mmpretrain(_mmpretrain_convnext_v2, convnext.MMPRETRAIN),
     ),
 }

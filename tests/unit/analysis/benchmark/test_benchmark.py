@@ -107,7 +107,7 @@ def test_table_of_the_op():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backbone", ["swin_tiny", "swin_v2_tiny", "convnext_tiny"])
+@pytest.mark.parametrize("backbone", list(backbones.BACKBONES))
 def test_every_peer_passes_the_gate(backbone):
     subject = backbones.BACKBONES[backbone]
     for peer in peers.PEERS[backbone]:
