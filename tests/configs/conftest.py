@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope, init_default_scope
+from mmengine.registry import MODELS, init_default_scope
 from mmengine.structures import InstanceData, PixelData
 
 import mmvisattn.registry  # noqa: F401  what `custom_imports` does, before a test imports a host
@@ -47,17 +47,11 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture(autouse=True)
-def own_scope_and_seed():
-    """Leave no default scope behind, and make augmentations and samplers repeatable."""
+def own_seed():
+    """Make augmentations and samplers repeatable."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
-    before = DefaultScope.get_current_instance()
-    yield
-    if before is None:
-        DefaultScope._instance_dict.clear()
-    else:
-        init_default_scope(before.scope_name)
 
 
 @pytest.fixture(scope="session")

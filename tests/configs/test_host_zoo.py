@@ -203,10 +203,7 @@ def relative_paths(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def first_epoch():
     """What a run tells its models."""
-    hub = MessageHub.get_current_instance()
-    hub.update_info("epoch", 0)
-    yield
-    hub.pop_info("epoch")
+    MessageHub.get_current_instance().update_info("epoch", 0)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
