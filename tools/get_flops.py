@@ -4,10 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmengine.config import DictAction
-
 from mmvisattn.analysis import cost
 from mmvisattn.hosts.backbone_check import check_backbones
+from mmvisattn.hosts.command_line import add_cfg_options
 from mmvisattn.hosts.config_file import read_config
 from mmvisattn.hosts.input_error import InputError
 
@@ -21,7 +20,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--depth", type=int, default=1, help="how deep the table of modules goes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every module's cost here")
-    parser.add_argument("--cfg-options", nargs="+", action=DictAction, help="key=value pairs laid over the config")
+    add_cfg_options(parser)
     arguments = parser.parse_args()
     if min(arguments.shape) < 1:
         parser.error(f"argument --shape: H and W must be at least 1, got {arguments.shape}")

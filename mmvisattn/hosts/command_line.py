@@ -1,4 +1,4 @@
-"""What the command lines of training and testing share: their last options, and errors without a traceback."""
+"""What command lines share: options laid over a config, the last options of train and test, and errors in words."""
 
 import argparse
 import os
@@ -21,13 +21,7 @@ def run(parser: argparse.ArgumentParser, function: Callable[..., object]) -> Non
         parser: The command line; its ``prog`` opens the sentence.
         function: Takes each option as a keyword argument.
     """
-    parser.add_argument(
-        "--cfg-options",
-        nargs="+",
-        action=DictAction,
-        metavar="KEY=VALUE",
-        help='change values of the config: model.backbone.with_cp=True key="[a,b]" key="[(a,b),(c,d)]"',
-    )
+    add_cfg_options(parser)
     parser.add_argument("--launcher", choices=["none", "pytorch", "slurm", "mpi"], default="none")
     parser.add_argument("--local_rank", "--local-rank", type=int, default=0, help="set by torch.distributed.launch")
     arguments = vars(parser.parse_args())
@@ -36,3 +30,18 @@ def run(parser: argparse.ArgumentParser, function: Callable[..., object]) -> Non
         function(**arguments)
     except (InputError, ContractError, CheckpointError) as error:
         sys.exit(f"{parser.prog}: error: {error}")
+
+
+def add_cfg_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cfg-options`` to a command line.
+
+    Args:
+        parser: The command line.
+    """
+    parser.add_argument(
+        "--cfg-options",
+        nargs="+",
+        action=DictAction,
+        metavar="KEY=VALUE",
+        help='change values of the config: model.backbone.with_cp=True key="[a,b]" key="[(a,b),(c,d)]"',
+    )

@@ -10,7 +10,7 @@ from mmengine.runner import Runner
 from mmengine.utils import import_modules_from_strings
 
 from mmvisattn.hosts import prepare
-from mmvisattn.hosts.input_error import InputError
+from mmvisattn.hosts.input_error import InputError, check_is_file
 
 HOSTS = {"mmdet": "mmdet", "mmseg": "mmsegmentation"}  # default_scope -> name on the package index
 REGISTRY = "mmvisattn.registry"
@@ -48,8 +48,7 @@ def read_config(
         InputError: If the file is missing, an option's key is misspelt, ``default_scope`` names no host, or the host is
             not installed.
     """
-    if not Path(path).is_file():
-        raise InputError(f"config is '{path}', which is not a file.")
+    check_is_file("config", path)
     prepare()  # before the config is read: its custom_imports may import mmcv's operators
     cfg = Config.fromfile(path)
     if options:

@@ -5,7 +5,6 @@ config's ``default_scope``: ``'mmdet'`` or ``'mmseg'``.
 """
 
 import zipfile
-from pathlib import Path
 
 from mmengine.config import Config
 from mmengine.logging import print_log
@@ -17,7 +16,7 @@ from mmvisattn.hosts.backbone_check import check_backbones, check_pretrained
 from mmvisattn.hosts.config_file import read_config
 from mmvisattn.hosts.distributed import prepare_processes
 from mmvisattn.hosts.earlier_runs import forget_earlier_runs
-from mmvisattn.hosts.input_error import InputError
+from mmvisattn.hosts.input_error import InputError, check_is_file
 from mmvisattn.hosts.prediction_outputs import save_predictions, show_predictions
 from mmvisattn.hosts.tta import enable_tta
 
@@ -222,8 +221,7 @@ def check_checkpoint(path: str | None, argument: str) -> None:
     """
     if not path or "://" in path:
         return
-    if not Path(path).is_file():
-        raise InputError(f"{argument} is '{path}', which is not a file.")
+    check_is_file(argument, path)
     with open(path, "rb") as file:
         old_format = file.read(1) == b"\x80"  # of torch before 1.6: pickles one after the other
     if not old_format and not zipfile.is_zipfile(path):  # the list of contents stands at the end of a zip file

@@ -194,14 +194,9 @@ def _mmpretrain_swin_v2(size: Size) -> nn.Module:
     return build("tiny", img_size=size, window_size=8, drop_path_rate=0.0, out_indices=ALL_STAGES, pad_small_map=True)
 
 
-def _mmpretrain_convnext(size: Size) -> nn.Module:
-    build = import_mmpretrain().ConvNeXt
-    return build("tiny", out_indices=ALL_STAGES, gap_before_final_norm=False, layer_scale_init_value=1.0)
-
-
-def _mmpretrain_convnext_v2(size: Size) -> nn.Module:
-    build = import_mmpretrain().ConvNeXt
-    return build("tiny", out_indices=ALL_STAGES, gap_before_final_norm=False, layer_scale_init_value=0.0, use_grn=True)
+def _mmpretrain_convnext(**version: Any) -> Callable[[Size], nn.Module]:
+    dense = {"out_indices": ALL_STAGES, "gap_before_final_norm": False}
+    return lambda size: import_mmpretrain().ConvNeXt("tiny", **dense, **version)
 
 
 def _mmpretrain(build: Callable[[Size], nn.Module], key_map: KeyMap) -> Peer:
@@ -231,10 +226,10 @@ PEERS: dict[str, tuple[Peer, ...]] = {
     "convnext_tiny": (
         Peer("timm", _timm_convnext, _timm_convnext_stages, convnext.TIMM),
         Peer("torchvision", _torchvision_convnext, _torchvision_stages(last_axis=False), convnext.TORCHVISION),
-        _mmpretrain(_mmpretrain_convnext, convnext.MMPRETRAIN),
+        _mmpretrain(_mmpretrain_convnext(layer_scale_init_value=1.0), convnext.MMPRETRAIN),
     ),
     "convnext_v2_tiny": (
         Peer("timm", _timm_convnext_v2, _timm_convnext_stages, convnext.TIMM),
-        _mmpretrain(_mmpretrain_convnext_v2, convnext.MMPRETRAIN),
+        _mmpretrain(_mmpretrain_convnext(layer_scale_init_value=0.0, use_grn=True), convnext.MMPRETRAIN),
     ),
 }
