@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import torch
@@ -54,7 +55,11 @@ class LoadReport:
 
 
 def load_pretrained(
-    model: nn.Module, checkpoint: str, *, prefix: str | None = None, map_location: str | torch.device = "cpu"
+    model: nn.Module,
+    checkpoint: str | os.PathLike[str],
+    *,
+    prefix: str | None = None,
+    map_location: str | torch.device = "cpu",
 ) -> LoadReport:
     """Load a checkpoint of any known source into a backbone.
 
@@ -75,7 +80,7 @@ def load_pretrained(
     Raises:
         FileNotFoundError: If there is no such file.
         CheckpointError: If the file cannot be read, its naming is unknown, or it does not fit the model.
-        TypeError: If the model is not a backbone of this package.
+        TypeError: If the model is not a backbone of this package, or ``checkpoint`` is neither a string nor a path.
     """
     key_maps = key_maps_of(model)
     if prefix and not prefix.endswith("."):

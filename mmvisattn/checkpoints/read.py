@@ -95,7 +95,7 @@ class CheckpointFile:
     state: dict[str, Tensor]
 
 
-def read_checkpoint(checkpoint: str, map_location: str | torch.device = "cpu") -> CheckpointFile:
+def read_checkpoint(checkpoint: str | os.PathLike[str], map_location: str | torch.device = "cpu") -> CheckpointFile:
     """Open a checkpoint and find its tensors.
 
     Args:
@@ -107,8 +107,11 @@ def read_checkpoint(checkpoint: str, map_location: str | torch.device = "cpu") -
         FileNotFoundError: If there is no such file.
         OSError: If the download fails.
         CheckpointError: If the file cannot be read as weights.
+        TypeError: If ``checkpoint`` is neither a string nor a path.
     """
-    path = _local(checkpoint)
+    if not isinstance(checkpoint, (str, os.PathLike)):
+        raise TypeError(f"checkpoint must be a path or an http(s) address, got {checkpoint!r}")
+    path = _local(os.fspath(checkpoint))
     content = _read_safetensors(path, map_location) if _is_safetensors(path) else _read_torch(path, map_location)
     entries: list[str] = []
     while key := next((key for key in _WRAPPERS if isinstance(content.get(key), Mapping)), None):

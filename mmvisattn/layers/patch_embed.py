@@ -58,8 +58,10 @@ def check_image(image: Tensor, proj: nn.Conv2d) -> None:
 
     Raises:
         ValueError: If ``image`` is not a non-empty tensor of shape (B, in_channels, H, W).
-        TypeError: If its dtype is not that of the weights and autocast is off.
+        TypeError: If it is no tensor, or its dtype is not that of the weights and autocast is off.
     """
+    if not isinstance(image, Tensor):
+        raise TypeError(f"image must be a tensor, got {type(image).__name__}")
     if image.ndim != 4 or image.shape[1] != proj.in_channels or 0 in image.shape[2:]:
         raise ValueError(
             f"image must have shape (B, {proj.in_channels}, H, W) with H, W >= 1, got {tuple(image.shape)}; "

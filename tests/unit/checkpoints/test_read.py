@@ -39,6 +39,13 @@ def test_entries(tmp_path, entry, zipped):
     assert file.entry == entry
 
 
+def test_the_path_may_be_an_object_but_nothing_else(tmp_path):
+    assert_is_state(read_checkpoint(pathlib.Path(save(tmp_path, STATE))))
+    for wrong in (5, None, STATE):
+        with pytest.raises(TypeError, match=r"^checkpoint must be a path or an http\(s\) address, got "):
+            read_checkpoint(wrong)
+
+
 def test_no_entry_and_nested_entries(tmp_path):
     assert read_checkpoint(save(tmp_path, STATE)).entry == ""
     assert read_checkpoint(save(tmp_path, {"model": {"state_dict": STATE}})).entry == "model.state_dict"

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -32,6 +33,12 @@ def test_wrong_shape(shape):
 def test_wrong_dtype(dtype):
     with pytest.raises(TypeError, match="image must have the dtype of the weights, torch.float32"):
         embed()(torch.zeros(1, 3, 8, 8, dtype=dtype))
+
+
+@pytest.mark.parametrize("image", [np.zeros((1, 3, 8, 8), dtype=np.float32), [torch.zeros(3, 8, 8)], None])
+def test_no_tensor(image):
+    with pytest.raises(TypeError, match=f"^image must be a tensor, got {type(image).__name__}$"):
+        embed()(image)
 
 
 def test_autocast_takes_any_floating_dtype():
